@@ -12,7 +12,7 @@ use mgb_core::swaps::{Spent, Watch};
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::store::{self, Backing, Extent};
-use crate::{live, notice, room};
+use crate::{live, mapping, notice, room};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -115,7 +115,7 @@ unsafe impl Pieces for Leaving<'_> {
         if let Some(extent) = store::lock().extents.get_mut(&start) {
             extent.backing = Backing::Host(bytes);
         }
-        store::take_away(start, length, handle);
+        mapping::take_away(start, length, handle);
         self.left.0.push(start);
         self.left.1 += length;
         self.watch.book(Spent::Map);

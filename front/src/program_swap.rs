@@ -11,7 +11,7 @@ use mgb_core::swaps::{Spent, Watch};
 
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
 use crate::program_memory::{self, Made};
-use crate::{live, moving, notice, room, store};
+use crate::{live, moving, notice, range, room};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ fn leavers(device: c_int) -> Vec<Leaver> {
 
 /// Brings all that can leave the device to the host; the names of what did, and the bytes.
 pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
-    if !program_memory::is_used() || !store::may_swap() {
+    if !program_memory::is_used() || !range::may_swap() {
         return (Vec::new(), 0);
     }
     let (new, used): (Vec<Leaver>, Vec<Leaver>) =

@@ -7,27 +7,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::OnceLock;
 
 use mgb_core::arena::{Arena, Left, Pool, SMALL};
 use mgb_core::host_bytes::HostBytes;
 use mgb_probe::need::GRANULE;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::calls::{self, Code, Context, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
-use crate::{notice, physical, room};
-
-/// The variable that does without an arena.
-const ARENA: &str = "MGB_ARENA";
-
-/// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
-const ADDRESS_RANGES: [(u64, u64); 5] = [
-    (1 << 44, 32 << 40),
-    (0, 32 << 40),
-    (0, 16 << 40),
-    (0, 4 << 40),
-    (0, 1 << 40),
-];
+use crate::calls::{self, Code, Context, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::mapping::{allow, back, take_away};
+use crate::{range, room};
 
 /// Where an extent's bytes are.
 #[derive(Debug)]
@@ -145,7 +133,7 @@ impl Store {
     /// Whether there are addresses for allocations.
     pub fn has_arena(&mut self) -> bool {
         if self.arena.is_none() && !self.has_no_arena {
-            self.arena = if may_swap() { reserve() } else { None };
+            self.arena = if range::may_swap() { range::reserve() } else { None };
             self.has_no_arena = self.arena.is_none();
         }
         self.arena.is_some() && !self.has_no_arena
@@ -417,92 +405,5 @@ impl Store {
     /// Whether other processes may have any.
     pub fn has_shared(&self) -> bool {
         self.extents.values().any(|extent| extent.shared.is_some())
-    }
-}
-
-/// Whether memory may be swapped at all.
-pub fn may_swap() -> bool {
-    static MAY: OnceLock<bool> = OnceLock::new();
-    *MAY.get_or_init(is_wanted)
-}
-
-/// Whether the program's memory is to be in an arena. `MGB_ARENA=off` has it be the driver's own, which other
-/// devices, and libraries that look at the driver closely, know what to do with.
-fn is_wanted() -> bool {
-    match std::env::var(ARENA) {
-        Ok(value) if value == "off" => false,
-        Ok(value) if !value.is_empty() && value != "on" => {
-            notice::once(
-                "arena-setting",
-                format_args!("{ARENA} is on or off, not {value}: it is taken for on"),
-            );
-            true
-        }
-        _ => true,
-    }
-}
-
-fn reserve() -> Option<Arena> {
-    for (wanted, bytes) in ADDRESS_RANGES {
-        if let Ok(base) = calls::reserve(bytes, wanted) {
-            // Granules start at multiples of the granule; the rest of the reservation is only addresses. The
-            // first one is the margin.
-            let start = base.next_multiple_of(GRANULE) + GRANULE;
-            return Some(Arena::new(start, bytes - 2 * GRANULE));
-        }
-    }
-    notice::once(
-        "arena",
-        format_args!(
-            "failed to reserve addresses for device memory, which cannot be swapped then; is `ulimit -v` set?"
-        ),
-    );
-    None
-}
-
-/// Puts physical memory behind addresses; its handle.
-fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64, Code> {
-    let handle = physical::create(device, length)?;
-    map(start, length, device, guests, handle)?;
-    Ok(handle)
-}
-
-/// Maps it. Where that fails it is freed.
-fn map(start: u64, length: u64, device: c_int, guests: &[c_int], handle: u64) -> Result<(), Code> {
-    let mut code = calls::map(start, length, handle);
-    if code == SUCCESS {
-        code = calls::allow(start, length, device);
-        if code == SUCCESS {
-            for &guest in guests.iter().filter(|guest| **guest != device) {
-                allow(start, length, guest);
-            }
-            return Ok(());
-        }
-        calls::unmap(start, length);
-    }
-    calls::release(handle);
-    Err(code)
-}
-
-/// Lets another device use memory. Devices without a path to each other cannot, as natively.
-fn allow(start: u64, length: u64, device: c_int) {
-    let code = calls::allow(start, length, device);
-    if code != SUCCESS {
-        notice::once(
-            "peer",
-            format_args!("device {device} cannot use memory of another device (error {code})"),
-        );
-    }
-}
-
-/// Takes memory from behind addresses, and frees it.
-pub fn take_away(start: u64, length: u64, handle: u64) {
-    for code in [calls::unmap(start, length), calls::release(handle)] {
-        if code != SUCCESS {
-            notice::once(
-                "release",
-                format_args!("failed to free device memory (error {code})"),
-            );
-        }
     }
 }

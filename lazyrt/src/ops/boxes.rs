@@ -8,7 +8,7 @@ use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, Pitche
 
 use super::copy::{claim, on_either, read_of, task_of, written_of};
 use super::span::Span;
-use super::{alloc, ordinals, passthrough, run};
+use super::{alloc, ordinals, passthrough, two};
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -159,7 +159,7 @@ pub fn between(
     kind: u32,
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
-    apart: impl FnOnce(&run::Ordinals) -> Memcpy3DPeerParms,
+    apart: impl FnOnce(&two::Ordinals) -> Memcpy3DPeerParms,
 ) -> Answer {
     let hint = thread::with(|thread| thread.take_hint());
     let mut state = state::lock();
@@ -168,7 +168,7 @@ pub fn between(
     match (to, from) {
         (Some(to), Some(from)) if to != from => {
             drop(state);
-            run::across(to, from, stream, |ordinals| {
+            two::across(to, from, stream, |ordinals| {
                 if ordinals.are_one() {
                     call()
                 } else {
@@ -239,7 +239,7 @@ unsafe fn copy_peer(parameters: *const Memcpy3DPeerParms, stream: Option<Stream>
         Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
     };
     let (to, from) = (key(&asked.dst, to_device)?, key(&asked.src, from_device)?);
-    run::across(to, from, stream, |ordinals| {
+    two::across(to, from, stream, |ordinals| {
         let translated = Memcpy3DPeerParms {
             dst_device: ordinals.first,
             src_device: ordinals.second,

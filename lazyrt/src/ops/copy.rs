@@ -7,8 +7,8 @@ use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, H
 use mgb_core::{captures, work};
 use parking_lot::MutexGuard;
 
-use super::run;
 use super::span::Span;
+use super::{run, two};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
@@ -194,7 +194,7 @@ unsafe fn linear(
         }
         (Some(to), Some(from)) if to != from => {
             drop(state);
-            run::across(to, from, stream, |ordinals| {
+            two::across(to, from, stream, |ordinals| {
                 if ordinals.are_one() {
                     return call();
                 }
@@ -246,7 +246,7 @@ pub unsafe fn from_gpu_to_gpu(
     dst: *mut c_void,
     src: *const c_void,
     count: usize,
-    ordinals: &run::Ordinals,
+    ordinals: &two::Ordinals,
     stream: Option<Stream>,
 ) -> Code {
     let (to, from) = (ordinals.first, ordinals.second);

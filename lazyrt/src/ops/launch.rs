@@ -8,6 +8,7 @@ use mgb_abi::launch::{
 };
 use mgb_core::gate;
 
+use super::attempts::Attempts;
 use super::{colocation, driver_memory, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
@@ -176,7 +177,7 @@ fn slow(
     };
     let handle = hint.map(|hint| hint.handle).filter(|&handle| handle != 0);
     let key = state::lock().task_of_hint(hint);
-    let mut attempts = run::Attempts::default();
+    let mut attempts = Attempts::default();
     loop {
         let shared = bind::prepare(key, asked)?;
         if let Some(handle) = handle {

@@ -1,6 +1,7 @@
 //! The treatments: one file per family of functions. `exports` is what programs call.
 
 mod alloc;
+mod attempts;
 mod batch;
 mod boxes;
 mod capture;
@@ -37,6 +38,7 @@ mod span;
 mod stream;
 mod symbol;
 mod sync;
+mod two;
 mod variables;
 
 use crate::code::Code;

@@ -13,7 +13,7 @@ use mgb_probe::wire::MAX_GPUS;
 
 use super::copy::{from_gpu_to_gpu, task_of};
 use super::span::Span;
-use super::{ordinals, run};
+use super::{ordinals, two};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
@@ -195,7 +195,7 @@ unsafe fn copy(
         Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
     };
     let (to, from) = (key(dst as u64, to_device)?, key(src as u64, from_device)?);
-    run::across(to, from, stream, |ordinals| {
+    two::across(to, from, stream, |ordinals| {
         // SAFETY: the program's ranges, with the ordinals of the GPUs on which they are: contract of
         // `cudaMemcpyPeer`.
         unsafe {

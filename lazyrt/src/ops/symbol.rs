@@ -5,8 +5,9 @@ use std::ffi::c_void;
 
 use super::copy::{claim, from_gpu_to_gpu, is_recorded, may_take, task_of};
 use super::driver_memory;
-use super::run::{self, Ordinals};
+use super::run;
 use super::span::Span;
+use super::two::{self, Ordinals};
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
 use crate::handles::on;
@@ -258,7 +259,7 @@ fn touch_once(part: Part, other: Span, hint: Option<SiteHint>, call: impl FnOnce
     match owner {
         Some(owner) if owner != key => {
             // The call runs where the variable is.
-            run::across(key, owner, part.stream, |ordinals| {
+            two::across(key, owner, part.stream, |ordinals| {
                 if ordinals.are_one() {
                     call()
                 } else {

@@ -20,9 +20,11 @@ use super::uses::{self, Uses};
 
 mod beside;
 mod flow;
+mod module;
 mod ptx;
 mod published;
 mod text;
+mod words;
 
 /// What is known of a host's module; none where not all of its device code can be read. `front_end` is the
 /// file that nvcc's front end wrote, `registered` are the symbols of the variables that the host registers.

@@ -3,84 +3,13 @@
 //! Only what the flow of addresses needs is read. Registers that a function declares need no scope: where two
 //! have one name, they are taken for one, which shows more than there is. Parameters of calls have scopes,
 //! since every call names its own the same.
-use std::collections::{HashMap, HashSet};
+
+use std::collections::HashMap;
 
 use super::text::{Token, tokens};
+use super::words::{bytes_of_type, declared, name_of, number_in, split, structure};
 
-/// A module of PTX.
-#[derive(Default, Debug)]
-pub struct Module<'a> {
-    /// What `.target` says: `sm_90a`.
-    pub target: &'a str,
-    /// The variables in global and constant memory.
-    pub variables: Vec<Variable<'a>>,
-    /// The functions; one that is declared and defined stands here once.
-    pub functions: Vec<Function<'a>>,
-    /// The variables in shared and local memory outside of functions; those whose size the launch gives.
-    pub memories: Vec<(&'a str, bool)>,
-}
-
-/// A variable of a module.
-#[derive(Debug)]
-pub struct Variable<'a> {
-    /// Its symbol.
-    pub name: &'a str,
-    /// Whether another file defines it.
-    pub is_extern: bool,
-    /// Whether other files may use it, where device code is linked.
-    pub is_visible: bool,
-    /// The names in its first value.
-    pub mentions: Vec<&'a str>,
-    /// Its bytes.
-    pub bytes: u64,
-}
-
-/// A function of a module.
-#[derive(Default, Debug)]
-pub struct Function<'a> {
-    /// Its symbol.
-    pub name: &'a str,
-    /// Whether the host launches it.
-    pub is_kernel: bool,
-    /// Whether its body is here.
-    pub is_defined: bool,
-    /// Its parameters.
-    pub parameters: Vec<String>,
-    /// What it returns.
-    pub results: Vec<String>,
-    /// The names of all parameters, its own and those of its calls.
-    pub places: HashSet<String>,
-    /// The bytes of its parameters that are arrays of bytes: structures.
-    pub structures: HashMap<String, u64>,
-    /// Whether parameters or results of it are registers.
-    pub passes_registers: bool,
-    /// The names of its variables in shared and local memory.
-    pub memories: HashSet<&'a str>,
-    /// Its instructions.
-    pub instructions: Vec<Instruction<'a>>,
-}
-
-/// An instruction.
-#[derive(Default, Debug)]
-pub struct Instruction<'a> {
-    /// Its opcode, at the dots.
-    pub opcode: Vec<&'a str>,
-    /// Its operands, in order.
-    pub operands: Vec<Operand>,
-}
-
-/// An operand.
-#[derive(Default, Debug, PartialEq, Eq)]
-pub struct Operand {
-    /// The names in it; of a list one for each part, empty for a number.
-    pub names: Vec<String>,
-    /// Whether it is an address: in brackets.
-    pub is_address: bool,
-    /// Whether it is a list of parameters: in parentheses.
-    pub is_list: bool,
-    /// The number that it is, or that is added to its address; none where there are several names.
-    pub number: Option<i64>,
-}
+pub use super::module::{Function, Instruction, Module, Operand, Variable};
 
 /// Reads a module; none where something is not as expected.
 pub fn read(text: &str) -> Option<Module<'_>> {
@@ -409,86 +338,6 @@ impl<'f, 'a> Body<'f, 'a> {
         let found = scopes.find_map(|scope| scope.get(name));
         found.cloned().unwrap_or_else(|| name.to_owned())
     }
-}
-
-/// The number that an operand is, or that is added to the one name in it: 0 for none. None for floating-point
-/// numbers, and for several names.
-fn number_in(part: &[Token]) -> Option<i64> {
-    let names = part.iter().filter_map(name_of).count();
-    let mut numbers = part.iter().enumerate().filter_map(|(at, token)| match token {
-        Token::Number(text) => Some((at, *text)),
-        _ => None,
-    });
-    let Some((at, text)) = numbers.next() else {
-        return (names == 1).then_some(0);
-    };
-    if names > 1 || numbers.next().is_some() {
-        return None;
-    }
-    let text = text.trim_end_matches('U');
-    let value = match text.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16).ok()?,
-        None => text.parse().ok()?,
-    };
-    let negative = at > 0 && part[at - 1] == Token::Sign('-');
-    Some(if negative { -value } else { value })
-}
-
-/// The name and the bytes of a parameter that is an array of bytes.
-fn structure(part: &[Token]) -> Option<(String, u64)> {
-    let [
-        ..,
-        Token::Name(name),
-        Token::Sign('['),
-        Token::Number(bytes),
-        Token::Sign(']'),
-    ] = part
-    else {
-        return None;
-    };
-    Some(((*name).to_owned(), bytes.parse().ok()?))
-}
-
-fn name_of<'a>(token: &Token<'a>) -> Option<&'a str> {
-    match token {
-        Token::Name(name) => Some(name),
-        _ => None,
-    }
-}
-
-/// The names in a list of parameters: the last of each part.
-fn declared(tokens: &[Token]) -> Vec<String> {
-    split(tokens)
-        .filter_map(|part| part.iter().rev().find_map(name_of))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The parts between commas outside of brackets of all kinds.
-fn split<'t, 'a>(tokens: &'t [Token<'a>]) -> impl Iterator<Item = &'t [Token<'a>]> {
-    let mut depth = 0_i32;
-    tokens.split(move |token| {
-        match token {
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && *token == Token::Sign(',')
-    })
-}
-
-/// How much a word of a declaration makes of its bytes; none for words that are not known.
-fn bytes_of_type(word: &str) -> Option<u64> {
-    match word {
-        "align" | "attribute" | "managed" | "unified" => return Some(1),
-        "v2" => return Some(2),
-        "v4" => return Some(4),
-        "pred" => return Some(1),
-        "texref" | "surfref" | "samplerref" => return Some(8),
-        _ => {}
-    }
-    let bits = word.strip_prefix(['b', 'u', 's', 'f'])?.parse::<u64>().ok()?;
-    (bits % 8 == 0).then_some(bits / 8)
 }
 
 #[cfg(test)]
