@@ -102,27 +102,29 @@ fn end(socket: &Path, pid: u32) -> Result<()> {
     }
 }
 
-/// Whether a process is the one that runs at a socket: the lock beside it is held by a file that it has open.
+/// Whether a process is the one that runs at a socket: the lock beside it is held by a file that one of its
+/// threads has open. mgbd has it in a thread that shares no files with the others.
 fn holds_lock(socket: &Path, pid: u32) -> Result<bool> {
     let path = lock_path(socket);
     let at = || path.display().to_string();
     let folder = Folder::of(socket).with_context(at)?;
     let lock = folder.file(path.file_name().unwrap_or_default(), OFlags::PATH);
     let lock = lock.with_context(at)?.metadata().with_context(at)?;
-    let files = PathBuf::from(format!("/proc/{pid}/fd"));
-    for file in std::fs::read_dir(&files).with_context(|| files.display().to_string())? {
-        let file = file?;
-        // By its name first: a look at a file of a client's may wait for whoever serves its file system.
-        let name = std::fs::read_link(file.path()).unwrap_or_default();
-        let is_it = name.file_name() == path.file_name()
-            && std::fs::metadata(file.path())
-                .is_ok_and(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()));
-        let info = Path::new("/proc")
-            .join(pid.to_string())
-            .join("fdinfo")
-            .join(file.file_name());
-        if is_it && std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK")) {
-            return Ok(true);
+    let threads = PathBuf::from(format!("/proc/{pid}/task"));
+    for thread in std::fs::read_dir(&threads).with_context(|| threads.display().to_string())? {
+        let thread = thread?.path();
+        // A thread may end meanwhile.
+        for file in std::fs::read_dir(thread.join("fd")).into_iter().flatten() {
+            let file = file?;
+            // By its name first: a look at a file of a client's may wait for whoever serves its file system.
+            let name = std::fs::read_link(file.path()).unwrap_or_default();
+            let is_it = name.file_name() == path.file_name()
+                && std::fs::metadata(file.path())
+                    .is_ok_and(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()));
+            let info = thread.join("fdinfo").join(file.file_name());
+            if is_it && std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK")) {
+                return Ok(true);
+            }
         }
     }
     Ok(false)

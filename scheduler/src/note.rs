@@ -45,7 +45,7 @@ impl Note {
 
     /// Removes the node views.
     pub(crate) fn remove_views(&self) {
-        // Only names of the form `shared_memory` gives, whatever the note says.
+        // Only names of the form that `mgbd` gives, whatever the note says.
         let is_one = |name: &&String| name.starts_with("/shmem_") && !name[1..].contains('/');
         for name in self.views.iter().filter(is_one) {
             let _ = rustix::shm::unlink(name.as_str());

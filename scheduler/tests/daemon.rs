@@ -425,41 +425,6 @@ fn only_killed_processes_count_as_dead_with_room() {
 }
 
 #[test]
-fn the_view_is_for_reading_only() {
-    let mut daemon = Daemon::start(Setting::new(3, 100 * MIB, MIB));
-    let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
-    assert_eq!(observer.hello().client_pid, Some(std::process::id()));
-    let name = observer.hello().view.clone().unwrap();
-    let file = std::path::Path::new("/dev/shm").join(name.trim_start_matches('/'));
-    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o444);
-    let view = observer.status().unwrap();
-    assert_eq!((view.gpus.len(), view.clients), (3, 0));
-    assert_eq!(view.policy, "mgb");
-    daemon.stop();
-    assert!(!file.exists());
-    assert!(observer.status().is_err());
-}
-
-/// Programs take memory without a word to mgbd, and who watches wants to see when.
-#[test]
-fn who_watches_sees_what_the_driver_says_now() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, 0));
-    let mut client = daemon.client("begin 60 map 60 say up sleep 60000");
-    client.until("up");
-    let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
-    let began = Instant::now();
-    let mut looks = std::collections::BTreeSet::new();
-    while began.elapsed() < Duration::from_secs(1) {
-        looks.insert(observer.status().unwrap().uptime_ms);
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // Five of them while nobody watches.
-    assert!(looks.len() > 10, "{looks:?}");
-    client.kill();
-    daemon.check_empty();
-}
-
-#[test]
 fn it_ends_when_nobody_needs_it() {
     let setting = Setting::new(1, 100 * MIB, MIB);
     let daemon = Daemon::start_with(setting, |config| {

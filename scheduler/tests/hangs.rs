@@ -45,7 +45,9 @@ fn sender_process() {
     let (Ok(socket), Ok(file)) = (std::env::var("TEST_SOCKET"), std::env::var("TEST_FILE")) else {
         return;
     };
-    raw::become_user(65534, 65534, &[]);
+    if std::env::var_os("TEST_USER").is_none() {
+        raw::become_user(65534, 65534, &[]);
+    }
     let files: Vec<File> = (0..MOST_KEPT).map(|_| File::open(&file).unwrap()).collect();
     let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
     let opening = Opening::new(0, 0).encode();
@@ -177,7 +179,15 @@ fn a_driver_that_hangs_or_fails_keeps_nobody_waiting_and_foreign_memory_is_not_f
 
 /// How often this process, in which mgbd runs, has the file open that hangs.
 fn times_open() -> usize {
-    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    times_open_by(std::process::id())
+}
+
+/// How often a process has it open: its first thread, or, where that has ended, any other.
+fn times_open_by(pid: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let tables = threads.filter_map(|thread| std::fs::read_dir(thread.path().join("fd")).ok());
+    let open = tables.map(|open| open.flatten().collect::<Vec<_>>());
+    let open = open.max_by_key(Vec::len).unwrap_or_default().into_iter();
     let names = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
     // Where the file system lies is not said any more once it is gone.
     names.filter(|name| name.ends_with("program")).count()
@@ -238,12 +248,7 @@ fn a_user_whose_files_cannot_be_closed_is_turned_away_and_others_are_served() {
     let Some(fuse) = file_system() else { return };
     std::fs::set_permissions(daemon.folder.path(), Permissions::from_mode(0o755)).unwrap();
     fuse.hang_for(std::process::id());
-    let mut sender = Command::new(std::env::current_exe().unwrap());
-    sender
-        .args(["sender_process", "--exact", "--nocapture", "--test-threads=1"])
-        .env("TEST_SOCKET", daemon.socket())
-        .env("TEST_FILE", fuse.program());
-    assert!(sender.status().unwrap().success());
+    assert!(sender(&daemon, &fuse).status().unwrap().success());
     assert!(fuse.unanswered() > 0);
     is_served(daemon.client("begin 10 map 10 end say done"));
     let open = times_open();
@@ -251,6 +256,88 @@ fn a_user_whose_files_cannot_be_closed_is_turned_away_and_others_are_served() {
     drop(fuse);
     wait_for("what was sent to be closed", || times_open() == 0);
     daemon.check_empty();
+}
+
+/// Starts what sends files that cannot be closed.
+fn sender(daemon: &Daemon, fuse: &Fuse) -> Command {
+    let mut sender = Command::new(std::env::current_exe().unwrap());
+    sender
+        .args(["sender_process", "--exact", "--nocapture", "--test-threads=1"])
+        .env("TEST_SOCKET", daemon.socket())
+        .env("TEST_FILE", fuse.program());
+    sender
+}
+
+#[test]
+fn where_closing_hangs_mgbd_can_be_killed_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("memory")).unwrap();
+    let mut daemon = Daemon::over(folder, setting());
+    let mut first = start_process(&daemon);
+    let Some(fuse) = file_system() else {
+        first.kill().unwrap();
+        first.wait().unwrap();
+        return;
+    };
+    let mut client = daemon.client("begin 10 map 10 say up await end begin 10 map 10 end say done");
+    client.until("up");
+    fuse.hang_for(first.id());
+    assert!(
+        sender(&daemon, &fuse)
+            .env("TEST_USER", "own")
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(fuse.unanswered() > 0);
+    // Threads of it wait for what does not answer, with all that it had open.
+    first.kill().unwrap();
+    wait_for("its loop to end", || !alive(first.id()));
+    assert!(times_open_by(first.id()) > 0, "nothing hangs");
+    daemon.start_again_with(|config| config.holder = Some(env!("CARGO_BIN_EXE_mgbd").into()));
+    wait_for("the next mgbd", || Client::observe(&daemon.socket()).is_ok());
+    is_served(daemon.client("begin 10 map 10 end say done"));
+    // The first one's client is gone on with.
+    assert_eq!(daemon.view().tasks.len(), 1);
+    daemon.go();
+    is_served(client);
+    assert!(times_open_by(first.id()) > 0, "nothing hangs any more");
+    drop(fuse);
+    first.wait().unwrap();
+    daemon.check_empty();
+}
+
+#[test]
+fn where_closing_hangs_a_holder_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("memory")).unwrap();
+    let daemon = Daemon::over(folder, setting());
+    let mut mgbd = start_process(&daemon);
+    let Some(fuse) = file_system() else {
+        mgbd.kill().unwrap();
+        mgbd.wait().unwrap();
+        return;
+    };
+    fuse.hang_for(mgbd.id());
+    let mut sender = sender(&daemon, &fuse);
+    assert!(sender.env("TEST_USER", "own").status().unwrap().success());
+    // What mgbd starts is another process. This one has no file of the file system, nor has what it starts.
+    fuse.hang_for_all();
+    let old = common::holders(&daemon.socket());
+    for holder in &old {
+        kill_process(Pid::from_raw(*holder as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    wait_for("another holder", || {
+        let is_new = |pid: &u32| !old.contains(pid);
+        common::holders(&daemon.socket()).iter().any(is_new) && report(&daemon.socket()).is_some()
+    });
+    assert!(times_open_by(mgbd.id()) > 0, "nothing hangs any more");
+    drop(fuse);
+    // Until then its user is turned away.
+    wait_for("what was sent to be closed", || times_open_by(mgbd.id()) == 0);
+    is_served(daemon.client("begin 10 map 10 end say done"));
+    mgbd.kill().unwrap();
+    mgbd.wait().unwrap();
 }
 
 /// A holder that is stopped hears everything when it goes on, and nobody waits for it meanwhile.

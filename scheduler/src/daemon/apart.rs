@@ -5,7 +5,7 @@
 //! other could take its place. So such threads have a table of descriptors of their own, made before the
 //! first client comes: a copy that is made later would have to close what clients have sent.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
 
 use super::pool::Job;
@@ -18,19 +18,12 @@ impl Apart {
     /// For threads that have the standard streams and `kept`, under its number.
     pub(super) fn new(kept: &OwnedFd) -> std::io::Result<Apart> {
         let (starts, bodies) = mpsc::channel::<Job>();
-        let (is_ready, ready) = mpsc::channel();
-        let kept = kept.as_raw_fd();
-        let first = std::thread::Builder::new().name("apart".to_owned());
-        first.spawn(move || {
-            let left = leave_descriptors(kept);
-            let may_start = left.is_ok();
-            let _ = is_ready.send(left);
-            while may_start && let Ok(body) = bodies.recv() {
+        spawn("apart", &[kept], move |_kept| {
+            while let Ok(body) = bodies.recv() {
                 // Where no thread is to be had the body is dropped, and says so to who asked for it.
                 let _ = std::thread::Builder::new().name("lookup".to_owned()).spawn(body);
             }
         })?;
-        ready.recv().map_err(std::io::Error::other)??;
         Ok(Apart(starts))
     }
 
@@ -40,14 +33,82 @@ impl Apart {
     }
 }
 
+/// Descriptors that no other thread of this process has: they are closed when this is dropped, or when the
+/// process is killed, whatever its other threads wait for.
+#[derive(Debug)]
+pub(super) struct OwnThread {
+    ends: Option<mpsc::Sender<()>>,
+    is_over: mpsc::Receiver<()>,
+}
+
+impl OwnThread {
+    /// Takes them. To be made before the first client comes.
+    pub(super) fn new(name: &str, files: Vec<OwnedFd>) -> std::io::Result<OwnThread> {
+        let (ends, end) = mpsc::channel::<()>();
+        let (says, is_over) = mpsc::channel();
+        let kept: Vec<&OwnedFd> = files.iter().collect();
+        spawn(name, &kept, move |files| {
+            let _ = end.recv();
+            drop(files);
+            drop(says);
+        })?;
+        drop(files);
+        Ok(OwnThread {
+            ends: Some(ends),
+            is_over,
+        })
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        drop(self.ends.take());
+        let _ = self.is_over.recv();
+    }
+}
+
+/// Starts a thread that has nothing open but the standard streams and its own descriptors of `kept`, which
+/// its body is given.
+pub(super) fn spawn(
+    name: &str,
+    kept: &[&OwnedFd],
+    body: impl FnOnce(Vec<OwnedFd>) + Send + 'static,
+) -> std::io::Result<()> {
+    let kept: Vec<RawFd> = kept.iter().map(|file| file.as_raw_fd()).collect();
+    let (is_ready, ready) = mpsc::channel();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let left = leave_descriptors(&kept);
+        let may_go_on = left.is_ok();
+        let _ = is_ready.send(left);
+        if may_go_on {
+            // SAFETY: these are open in this thread's own table, where nobody else has them.
+            let own = kept.iter().map(|file| unsafe { OwnedFd::from_raw_fd(*file) });
+            body(own.collect());
+        }
+    })?;
+    ready.recv().map_err(std::io::Error::other)?
+}
+
 /// Gives this thread a table of its own, with nothing in it but the standard streams and `kept`.
-fn leave_descriptors(kept: RawFd) -> std::io::Result<()> {
-    let kept = kept as u32;
-    let last = u32::MAX;
-    let (unshare, plainly) = (libc::CLOSE_RANGE_UNSHARE, 0);
-    close_range(kept + 1, last, unshare)?;
-    if kept > 3 {
-        close_range(3, kept - 1, plainly)?;
+fn leave_descriptors(kept: &[RawFd]) -> std::io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().map(|file| *file as u32).collect();
+    kept.sort_unstable();
+    let mut end = u32::MAX;
+    // The last range first: what is not in the table yet is not even copied.
+    for (at, file) in kept.iter().rev().enumerate() {
+        let flags = if at == 0 { libc::CLOSE_RANGE_UNSHARE } else { 0 };
+        if *file < end {
+            close_range(file + 1, end, flags)?;
+        }
+        end = file - 1;
+    }
+    if end >= 3 || kept.is_empty() {
+        let flags = if kept.is_empty() {
+            libc::CLOSE_RANGE_UNSHARE
+        } else {
+            0
+        };
+        close_range(3, end, flags)?;
     }
     Ok(())
 }
@@ -82,5 +143,20 @@ mod tests {
         assert_eq!(said.recv().unwrap(), [true, false]);
         // SAFETY: as above.
         assert!(unsafe { libc::fcntl(other.as_raw_fd(), libc::F_GETFD) } >= 0);
+    }
+
+    #[test]
+    fn what_is_in_its_own_thread_is_closed_with_it_alone() {
+        for count in [1, 3] {
+            let (reads, writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+            let more = (1..count).map(|_| eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+            let files = [writes].into_iter().chain(more).collect();
+            let own = OwnThread::new("own", files).unwrap();
+            rustix::io::ioctl_fionbio(&reads, true).unwrap();
+            let read = || rustix::io::read(&reads, &mut [0; 1]);
+            assert_eq!(read(), Err(rustix::io::Errno::AGAIN));
+            drop(own);
+            assert_eq!(read(), Ok(0));
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
 
 use mgb_probe::view::NodeView;
 
@@ -68,11 +69,11 @@ impl Boards {
         all.map(|board| board.name().to_owned()).collect()
     }
 
-    pub(super) fn write(&self, view: NodeView) {
-        for ((account, _), board) in self.others.iter().flatten() {
-            board.write(as_seen_by(*account, &view), *account);
+    pub(super) fn write(&mut self, view: NodeView, now: Duration) {
+        for ((account, _), board) in self.others.iter_mut().flatten() {
+            board.write(as_seen_by(*account, &view), *account, now);
         }
-        self.whole.write(view, self.own);
+        self.whole.write(view, self.own, now);
     }
 }
 

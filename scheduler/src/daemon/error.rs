@@ -15,6 +15,9 @@ pub enum DaemonError {
     /// What may hang could not be set up beside the loop.
     #[error("failed to start the thread for lookups: {0}; mgbd needs Linux 5.9")]
     Lookups(std::io::Error),
+    /// What is to end with `mgbd` alone, or to start others, has no thread.
+    #[error("failed to start the threads for the holder: {0}; mgbd needs Linux 5.9")]
+    Threads(String),
     /// The quotas make no sense.
     #[error(transparent)]
     Quotas(#[from] QuotasError),

@@ -7,23 +7,20 @@
 
 use std::collections::BTreeMap;
 
-use mgb_probe::view::{CutView, NodeView, WORDS};
+use mgb_probe::view::{CutView, MAX_DOCUMENT, NodeView};
 use serde::Serialize;
 
 use crate::quota::shares::even_parts;
 
-/// Bytes of a document.
-const MAX_BYTES: usize = WORDS * 8;
-
 /// The document of a view as this user reads it, cut where it is too long.
 pub(super) fn document(mut view: NodeView, reader: u32) -> Vec<u8> {
     let whole = serde_json::to_vec(&view).unwrap_or_default();
-    if whole.len() <= MAX_BYTES {
+    if whole.len() <= MAX_DOCUMENT {
         return whole;
     }
     let owners = view.quotas.owners.len();
     // Half of a document at most: the rest is for what changes.
-    shorten(&mut view.quotas.owners, MAX_BYTES / 2);
+    shorten(&mut view.quotas.owners, MAX_DOCUMENT / 2);
     view.cut.owners += (owners - view.quotas.owners.len()) as u64;
     let budgets = budgets(&view, reader);
     cut(&mut view, budgets);
@@ -73,7 +70,7 @@ fn budgets(view: &NodeView, reader: u32) -> BTreeMap<u32, usize> {
         },
         ..view.clone()
     };
-    let room = MAX_BYTES.saturating_sub(bytes_of(&without));
+    let room = MAX_DOCUMENT.saturating_sub(bytes_of(&without));
     let own = wanted.get(&reader).copied().unwrap_or(0).min(room / 2);
     if let Some(wanted) = wanted.get_mut(&reader) {
         *wanted -= own;
@@ -134,7 +131,7 @@ mod tests {
 
     fn read(view: NodeView, reader: u32) -> NodeView {
         let text = document(view, reader);
-        assert!(text.len() <= MAX_BYTES, "{} bytes", text.len());
+        assert!(text.len() <= MAX_DOCUMENT, "{} bytes", text.len());
         serde_json::from_slice(&text).unwrap()
     }
 

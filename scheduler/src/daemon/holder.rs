@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use super::apart::OwnThread;
 use super::backlog::Backlog;
 use super::client::Client;
 use super::left::{Left, LeftClient};
 use super::service::OWN;
+use super::spawner::Spawner;
 use crate::client::ClientId;
 use crate::folders::{Private, beside};
 use crate::holder::packet::{pair, receive, send};
@@ -52,8 +54,28 @@ pub(super) struct Holder {
     /// What it was not told yet.
     backlog: Backlog,
     child: Option<Child>,
+    spawner: Spawner,
+    lifeline: Lifeline,
     /// When one was last looked for.
     tried: Instant,
+}
+
+/// By what a holder sees that this `mgbd` is gone: the line alone stays open as long as a thread waits for a
+/// file system.
+struct Lifeline {
+    /// Hangs up then.
+    shown: OwnedFd,
+    _own: OwnThread,
+}
+
+impl Lifeline {
+    fn new() -> std::io::Result<Lifeline> {
+        let (shown, own) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        Ok(Lifeline {
+            shown,
+            _own: OwnThread::new("lifeline", vec![own])?,
+        })
+    }
 }
 
 /// An `mgbd`, as its holder is to know it.
@@ -95,8 +117,9 @@ impl Holder {
     /// earlier one left as well.
     ///
     /// # Errors
-    /// The process of another `mgbd`, where one has the holder and lives.
-    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Left), u32> {
+    /// When another `mgbd` has the holder and lives, or there are no threads for it.
+    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Left), NoHolder> {
+        let failed = |error: std::io::Error| NoHolder::Failed(error.to_string());
         let wants_mps = is.wants_mps;
         let mut holder = Holder {
             program: is.program,
@@ -109,11 +132,13 @@ impl Holder {
             line: None,
             backlog: Backlog::default(),
             child: None,
+            spawner: Spawner::new().map_err(failed)?,
+            lifeline: Lifeline::new().map_err(failed)?,
             tried: Instant::now(),
         };
         match holder.connect(true) {
             Ok((mps, left)) => Ok((holder, mps, left)),
-            Err(NoHolder::Busy(pid)) => Err(pid),
+            Err(NoHolder::Busy(pid)) => Err(NoHolder::Busy(pid)),
             Err(NoHolder::Failed(why)) => {
                 tracing::warn!(
                     why,
@@ -140,7 +165,7 @@ impl Holder {
             restarts: self.again.is_some(),
         };
         let broken = |error: Errno| NoHolder::Failed(format!("the holder does not answer: {error}"));
-        send(&line, &adopt, &[]).map_err(broken)?;
+        send(&line, &adopt, &[self.lifeline.shown.as_fd()]).map_err(broken)?;
         let (mut mps, mut left) = (MpsState::default(), Left::default());
         if waits {
             let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(STARTING));
@@ -208,30 +233,35 @@ impl Holder {
     fn start(&mut self) -> std::io::Result<OwnedFd> {
         Private::open(&self.mgbd)?;
         let (own, its) = pair()?;
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(self.log())?;
-        let mut command = Command::new(&self.program);
-        command
-            .arg("hold")
-            .args([&self.mgbd, &self.mps_control])
-            .args(self.again.clone().into_iter().flat_map(Again::words))
-            .current_dir("/")
-            .stdin(Stdio::from(its))
-            .stdout(Stdio::null())
-            .stderr(log);
-        for name in OWN {
-            command.env_remove(name);
-        }
-        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other
-        // threads.
-        unsafe {
-            command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
-        }
-        let child = command.spawn()?;
+        let (program, log) = (self.program.clone(), self.log());
+        let words = [self.mgbd.clone(), self.mps_control.clone()];
+        let again = self.again.clone();
+        let child = self.spawner.spawn(its, move |its| {
+            let log = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(log)?;
+            let mut command = Command::new(program);
+            command
+                .arg("hold")
+                .args(words)
+                .args(again.into_iter().flat_map(Again::words))
+                .current_dir("/")
+                .stdin(Stdio::from(its))
+                .stdout(Stdio::null())
+                .stderr(log);
+            for name in OWN {
+                command.env_remove(name);
+            }
+            // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other
+            // threads.
+            unsafe {
+                command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
+            }
+            Ok(command)
+        })?;
         tracing::info!(pid = child.id(), "started a holder");
         self.child = Some(child);
         Ok(own)

@@ -1,12 +1,14 @@
 //! The socket: its folder, its lock, one `mgbd` at a time.
 //!
 //! The lock file beside the socket says who runs there: a held `flock` is a
-//! living `mgbd`, whatever files lie about. What a crashed one left behind (the
+//! living `mgbd`, whatever files lie about. A thread that shares no descriptors has
+//! it: a file of a client's that cannot be closed keeps threads of an `mgbd` that was
+//! killed, and what these have open, but not the lock. What a crashed one left behind (the
 //! socket, its node view) is noted in the same file and cleared away. What outlives
 //! an `mgbd` is with the holder (see [`crate::holder`]).
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use mgb_probe::trust::{Folder, folder_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::apart::OwnThread;
 use crate::folders::{file_at, share, unshare};
 use crate::holder::packet::bind;
 use crate::note::Note;
@@ -67,7 +70,10 @@ pub struct Listener {
     /// The file at which it listens, once it does, unless that is systemd's.
     file: Option<(u64, u64)>,
     path: PathBuf,
+    /// The lock's file, for the note in it.
     lock: File,
+    /// The file that is locked.
+    _held: OwnThread,
     /// What a crashed predecessor left.
     pub(super) left: Option<Note>,
 }
@@ -87,11 +93,10 @@ impl Listener {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_file)
             .map_err(failed("open the lock file", &lock_file))?;
-        let noted = || Note::read(&lock);
         match lock_soon(&lock) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let pid = noted().map_or_else(|| "unknown".to_owned(), |note| note.pid.to_string());
+                let pid = Note::read(&lock).map_or_else(|| "unknown".to_owned(), |note| note.pid.to_string());
                 return Err(ListenError::Running {
                     path: path.to_owned(),
                     pid,
@@ -99,7 +104,11 @@ impl Listener {
             }
             Err(error) => return Err(failed("lock", &lock_file)(error.into())),
         }
-        let left = noted();
+        // The lock is that of the opened file, not of this one.
+        let note = OpenOptions::new().read(true).write(true).open(own_path(&lock));
+        let note = note.map_err(failed("open the lock file", &lock_file))?;
+        let held = OwnThread::new("lock", vec![lock.into()]).map_err(failed("keep", &lock_file))?;
+        let left = Note::read(&note);
         let socket = match activated {
             Some(socket) => {
                 // The loop takes all who have come, and goes on.
@@ -116,7 +125,8 @@ impl Listener {
             socket,
             file: None,
             path: path.to_owned(),
-            lock,
+            lock: note,
+            _held: held,
             left,
         };
         // What another one left is known by its note until this one listens.
@@ -203,8 +213,6 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(&self.path);
         }
         let _ = self.lock.set_len(0);
-        // A thread that closes what hangs keeps all descriptors open: the next one need not wait for it.
-        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
@@ -214,6 +222,11 @@ fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error)
         path: path.to_owned(),
         error,
     }
+}
+
+/// A path by which this process finds a file that it has open, whatever its name is now.
+fn own_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Takes the lock, which is also held for a moment by who clears away after an `mgbd` that is gone.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::config::Config;
 use super::error::DaemonError;
-use super::holder::{Holder, Mgbd, MpsState};
+use super::holder::{Holder, Mgbd, MpsState, NoHolder};
 use super::left::Left;
 use super::listener::{ListenError, Listener};
 use crate::node::Node;
@@ -45,10 +45,13 @@ pub(super) fn open_holder(
         again: config.again.clone(),
         inherited,
     });
-    // The lock was to be had, since its file was removed.
-    let (holder, mps, left) = opened.map_err(|pid| ListenError::Running {
-        path: listener.path().to_owned(),
-        pid: pid.to_string(),
+    let (holder, mps, left) = opened.map_err(|why| match why {
+        // The lock was to be had, since its file was removed.
+        NoHolder::Busy(pid) => DaemonError::from(ListenError::Running {
+            path: listener.path().to_owned(),
+            pid: pid.to_string(),
+        }),
+        NoHolder::Failed(why) => DaemonError::Threads(why),
     })?;
     if let Some(why) = &mps.note {
         tracing::warn!(

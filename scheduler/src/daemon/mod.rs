@@ -33,6 +33,7 @@
 //! | `fit`      | what of it fits |
 //! | `foreign`  | how busy programs outside MGB keep the GPUs |
 //! | `sleep`    | how long the loop sleeps |
+//! | `spawner`  | starts processes, beside the loop |
 //! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
 //! | `quotas`   | what holds for the users of clients |
@@ -125,6 +126,11 @@ mod service;
 mod show;
 mod sleep;
 mod source;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a thread, whose processes share no file of a client's"
+)]
+mod spawner;
 #[allow(
     clippy::disallowed_methods,
     reason = "the administrator's file, as it is and as it changes"

@@ -420,11 +420,12 @@ impl Server {
         );
         let quotas = self.quotas.view(self.broker.owner_views());
         let uptime_ms = now.saturating_sub(self.start).as_millis() as u64;
-        self.boards.write(NodeView {
+        let view = NodeView {
             uptime_ms,
             quotas,
             ..view
-        });
+        };
+        self.boards.write(view, now);
         self.shown = now;
         self.shown_for = computed().saturating_sub(began);
         self.changed = false;

@@ -1,77 +1,129 @@
-//! The node view: made with `shared_memory`, readable by all, written by `mgbd`.
+//! The node view: a file in shared memory, readable by whom it is for, written by `mgbd`, which never maps it
+//! ([`mgb_probe::view::Segment`]).
 
 use std::collections::BTreeMap;
-use std::fs::{OpenOptions, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgb_probe::Hello;
-use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, Segment};
-use rustix::fs::{FallocateFlags, XattrFlags};
-use shared_memory::{Shmem, ShmemConf};
+use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, SEGMENT_BYTES, Segment};
+use rustix::fs::{FallocateFlags, Mode, XattrFlags, fchmod, fsetxattr, fstat};
+use rustix::io::Errno;
+use rustix::shm;
 
 use super::client::Client;
 use super::error::DaemonError;
 use super::fit;
 use super::memory_monitor::GpuSample;
+use super::ration::Ration;
 use super::reclaim::Reclaims;
 use crate::Broker;
 use crate::client::ClientId;
+use crate::folders::file_at;
+
+/// How often another name is tried where one is taken.
+const MAX_NAMES: usize = 100;
 
 /// The segment; removed when dropped.
 pub(super) struct Board {
-    shared: Shmem,
+    name: String,
+    segment: Segment,
+    /// Lines of the log about what others do to it.
+    troubles: Ration,
 }
 
 impl Board {
     /// One that all may read, or this user alone.
     pub(super) fn new(reader: Option<u32>) -> Result<Board, DaemonError> {
-        let failed = |error: String| DaemonError::View(error);
-        let shared = ShmemConf::new()
-            .size(size_of::<Segment>())
-            .create()
-            .map_err(|error| failed(error.to_string()))?;
-        let file = file_of(shared.get_os_id());
-        reserve(&file).map_err(|error| failed(error.to_string()))?;
+        let failed = |error: Errno| DaemonError::View(error.to_string());
+        let (name, file) = make().map_err(failed)?;
+        let segment = Segment::new(File::from(file));
+        let board = Board {
+            name,
+            segment,
+            troubles: Ration::default(),
+        };
+        board.prepare(reader).map_err(failed)?;
+        Ok(board)
+    }
+
+    fn prepare(&self, reader: Option<u32>) -> Result<(), Errno> {
+        let file = self.segment.file();
+        // Where `/dev/shm` is full that is to be known now.
+        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, SEGMENT_BYTES)?;
         let mode = if reader.is_some() { 0o400 } else { 0o444 };
-        std::fs::set_permissions(&file, Permissions::from_mode(mode))
-            .map_err(|error| failed(error.to_string()))?;
+        fchmod(file, Mode::from_raw_mode(mode))?;
         let own = rustix::process::geteuid().as_raw();
-        if let Some(reader) = reader.filter(|reader| *reader != own) {
-            let set = rustix::fs::setxattr(&file, ACL, &readable_by(reader), XattrFlags::empty());
-            set.map_err(|error| failed(error.to_string()))?;
+        match reader.filter(|reader| *reader != own) {
+            Some(reader) => fsetxattr(file, ACL, &readable_by(reader), XattrFlags::empty()),
+            None => Ok(()),
         }
-        Ok(Board { shared })
     }
 
     /// Its POSIX shared-memory name.
     pub(super) fn name(&self) -> &str {
-        self.shared.get_os_id()
+        &self.name
     }
 
-    /// Whether its name still is.
+    /// Whether its name still is, and is its.
     pub(super) fn is_there(&self) -> bool {
-        file_of(self.name()).exists()
+        let own = fstat(self.segment.file()).map(|stat| (stat.st_dev, stat.st_ino));
+        file_at(&file_of(&self.name)).is_some_and(|there| own == Ok(there))
     }
 
     /// Shows the view as this user reads it.
-    pub(super) fn write(&self, view: NodeView, reader: u32) {
-        // SAFETY: the mapping is page aligned, has at least the size asked for
-        // and lives as long as `self`; a Segment is made of atomics.
-        let segment = unsafe { &*self.shared.as_ptr().cast::<Segment>() };
-        if !segment.write(&fit::document(view, reader)) {
-            tracing::error!(reader, "the node view does not fit, whatever is left out");
+    pub(super) fn write(&mut self, view: NodeView, reader: u32, now: Duration) {
+        let written = self.segment.write(&fit::document(view, reader));
+        let name = &self.name;
+        let Some(left_out) = (!matches!(written, Ok(false)))
+            .then(|| self.troubles.take(now))
+            .flatten()
+        else {
+            return;
+        };
+        match written {
+            Ok(_) => tracing::warn!(
+                reader,
+                name,
+                left_out,
+                "another process has cut the node view short, which is whole again; keep the node's /dev/shm \
+                 from root of containers"
+            ),
+            Err(error) => tracing::error!(%error, reader, name, left_out, "the node view was not written"),
         }
     }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if self.is_there() {
+            let _ = shm::unlink(self.name.as_str());
+        }
+    }
+}
+
+/// Makes a file of a name that nobody knows before.
+fn make() -> Result<(String, OwnedFd), Errno> {
+    let flags = shm::OFlags::CREATE | shm::OFlags::EXCL | shm::OFlags::RDWR;
+    for _ in 0..MAX_NAMES {
+        // Random, as the keys of the standard library's maps are. Who clears away knows it by how it begins.
+        let name = format!("/shmem_{:016X}", RandomState::new().build_hasher().finish());
+        match shm::open(name.as_str(), flags, Mode::RUSR | Mode::WUSR) {
+            Err(Errno::EXIST) => {}
+            made => return Ok((name, made?)),
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 /// The extended attribute with a file's access list.
 const ACL: &str = "system.posix_acl_access";
 
 /// An access list (`linux/posix_acl_xattr.h`) by which the owner and one more user may read. The file is not
-/// that user's: its owner could write to it, or cut it short, and then mgbd's next write to the mapping would
-/// end mgbd.
+/// that user's: its owner could write to it, or cut it short.
 fn readable_by(uid: u32) -> Vec<u8> {
     const VERSION: u32 = 2;
     const READ: u16 = 4;
@@ -91,17 +143,6 @@ fn readable_by(uid: u32) -> Vec<u8> {
         list.extend(u32::to_le_bytes(whom));
     }
     list
-}
-
-/// Has all of a segment's memory there now: where `/dev/shm` is full, a write to the mapping would end mgbd.
-fn reserve(file: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(file)?;
-    Ok(rustix::fs::fallocate(
-        file,
-        FallocateFlags::empty(),
-        0,
-        size_of::<Segment>() as u64,
-    )?)
 }
 
 /// The file of a segment.

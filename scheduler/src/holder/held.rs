@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{CHANNEL_BYTES, Channel};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 
 use super::packet::send_patiently;
 use super::wire::{FromHolder, TAKING};
@@ -71,7 +72,10 @@ impl Held {
 
     /// No `mgbd` goes on with it: it sees that from now on.
     pub(super) fn hang_up(&mut self) {
-        self.line = None;
+        if let Some(line) = self.line.take() {
+            // An mgbd that was killed while a file system hangs has it open, too.
+            let _ = rustix::net::shutdown(&line.socket, Shutdown::Both);
+        }
     }
 
     /// Gives an `mgbd` what it needs to go on with this client.

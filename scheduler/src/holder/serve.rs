@@ -25,6 +25,8 @@ use crate::note::clear_away;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long clients that wait are left waiting for the next `mgbd`.
 const RETURN: Duration = Duration::from_secs(30);
+/// How long the death of an `mgbd` whose lock another one has may take to show.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look whether MPS has clients while it is all that is left.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -62,6 +64,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
         mgbd_socket: mgbd.to_owned(),
         guests,
         mgbd: None,
+        lifeline: None,
         mgbd_pid: 0,
         mgbds: 0,
         held: Vec::new(),
@@ -86,6 +89,9 @@ struct Holder {
     mgbd_socket: PathBuf,
     guests: Guests,
     mgbd: Option<OwnedFd>,
+    /// Hangs up when it is gone, also where threads that wait for a file system keep its line open; `None`:
+    /// it gave none.
+    lifeline: Option<OwnedFd>,
     /// Its process, as it says.
     mgbd_pid: u32,
     /// How many there have been.
@@ -109,6 +115,8 @@ struct Holder {
 enum What {
     Listener,
     Mgbd,
+    /// What hangs up when it is gone.
+    Lifeline,
     Guest(usize),
     Process(usize),
     /// MPS's control daemon, which has ended.
@@ -128,6 +136,10 @@ impl Holder {
         if let Some(mgbd) = &self.mgbd {
             whats.push(What::Mgbd);
             fds.push(PollFd::new(mgbd, PollFlags::IN));
+            if let Some(lifeline) = &self.lifeline {
+                whats.push(What::Lifeline);
+                fds.push(PollFd::new(lifeline, PollFlags::empty()));
+            }
         }
         if let Some(listener) = self.left.listener.as_ref().filter(|_| self.is_to_watch()) {
             whats.push(What::Wanted);
@@ -162,6 +174,7 @@ impl Holder {
                 What::Process(at) => self.held[at].ended(),
                 What::Guest(at) => self.guest(at),
                 What::Mgbd => self.hear(),
+                What::Lifeline => self.bury(),
                 What::Listener => self.guests.accept(),
                 What::Mps => self.mps.has_ended(),
                 What::Wanted => {
@@ -206,7 +219,11 @@ impl Holder {
     /// Somebody who has only connected says something.
     fn guest(&mut self, at: usize) {
         let guests = &mut self.guests.lines;
-        match receive(&guests[at]).map(|packet| packet.message) {
+        let (said, mut files) = match receive(&guests[at]) {
+            Ok(Packet { message, files }) => (Ok(message), files),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        match said {
             Err(Errno::AGAIN) => {}
             Ok(ToHolder::Who) => {
                 let _ = send(&self.guests.lines[at], &self.report(), &[]);
@@ -219,17 +236,24 @@ impl Holder {
                 restarts,
             }) if version == VERSION => {
                 let mgbd = guests.swap_remove(at);
-                self.adopted(mgbd, pid, mps.then_some(users), restarts);
+                let is_adopted = self.adopted(mgbd, pid, mps.then_some(users), restarts);
+                if is_adopted {
+                    self.lifeline = files.pop();
+                }
             }
             Ok(_) | Err(_) => drop(guests.swap_remove(at)),
         }
     }
 
     /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one
-    /// at a time: the lock beside its socket says so, unless somebody has removed that.
-    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, restarts: bool) {
+    /// at a time: the lock beside its socket says so, unless somebody has removed that. False: it is turned
+    /// away.
+    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, restarts: bool) -> bool {
         // The last words of the one before.
         self.hear();
+        if self.mgbd.is_some() && has_hung_up(self.lifeline.as_ref(), DEATH_TIMEOUT) {
+            self.bury();
+        }
         if self.mgbd.is_some() && !self.is_told_to_end {
             tracing::warn!(
                 pid,
@@ -237,7 +261,7 @@ impl Holder {
                 "turned away an mgbd: another one is there"
             );
             let _ = send(&mgbd, &FromHolder::Busy { pid: self.mgbd_pid }, &[]);
-            return;
+            return false;
         }
         self.starter.has_come(restarts);
         self.is_wanted = false;
@@ -252,6 +276,7 @@ impl Holder {
         self.mgbd_pid = pid;
         self.alone_since = None;
         self.is_told_to_end = false;
+        true
     }
 
     /// Gives an `mgbd` what the one before has left, which is its own from now on.
@@ -287,14 +312,7 @@ impl Holder {
                     if error != Errno::PIPE {
                         tracing::warn!(%error, "mgbd said something that is not understood");
                     }
-                    tracing::info!(held = self.held.len(), "mgbd is gone");
-                    self.mgbd = None;
-                    let now = Instant::now();
-                    self.alone_since = Some(now);
-                    if !self.is_told_to_end {
-                        self.starter.has_gone(now);
-                    }
-                    return;
+                    return self.is_gone();
                 }
             };
             let now = self.mgbds;
@@ -333,6 +351,24 @@ impl Holder {
                 }
                 ToHolder::Who | ToHolder::Adopt { .. } => {}
             }
+        }
+    }
+
+    /// `mgbd` is gone, whatever is still open of it: hears its last words.
+    fn bury(&mut self) {
+        self.hear();
+        if self.mgbd.is_some() {
+            self.is_gone();
+        }
+    }
+
+    fn is_gone(&mut self) {
+        tracing::info!(held = self.held.len(), "mgbd is gone");
+        (self.mgbd, self.lifeline) = (None, None);
+        let now = Instant::now();
+        self.alone_since = Some(now);
+        if !self.is_told_to_end {
+            self.starter.has_gone(now);
         }
     }
 
@@ -408,4 +444,16 @@ impl Holder {
         }
         drop(self.mgbd.take());
     }
+}
+
+/// Whether a process is gone that has the other end of its lifeline; waits for that for so long.
+fn has_hung_up(lifeline: Option<&OwnedFd>, within: Duration) -> bool {
+    let within = Timespec {
+        tv_sec: within.as_secs() as i64,
+        tv_nsec: within.subsec_nanos().into(),
+    };
+    lifeline.is_some_and(|lifeline| {
+        let mut end = [PollFd::new(lifeline, PollFlags::empty())];
+        poll(&mut end, Some(&within)).is_ok_and(|count| count > 0)
+    })
 }

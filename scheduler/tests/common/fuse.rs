@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const ROOT: u64 = 1;
 const PROGRAM: u64 = 2;
+const EVERYBODY: u32 = u32::MAX;
 const NAME: &[u8] = b"program";
 
 /// The file system; gone when dropped, with all that waits for it.
@@ -25,7 +26,7 @@ pub struct Fuse {
 
 #[derive(Default)]
 struct State {
-    /// The process whose questions about the file are not answered; 0: all are.
+    /// The process whose questions about the file are not answered; 0: all are; [`EVERYBODY`]: nobody's are.
     hangs_for: AtomicU32,
     /// How many of them there were.
     unanswered: AtomicU64,
@@ -65,6 +66,11 @@ impl Fuse {
     /// From now on no thread of this process hears anything of the file.
     pub fn hang_for(&self, process: u32) {
         self.state.hangs_for.store(process, Ordering::Relaxed);
+    }
+
+    /// From now on nobody hears anything of the file.
+    pub fn hang_for_all(&self) {
+        self.hang_for(EVERYBODY);
     }
 
     /// How many questions were left unanswered.
@@ -142,7 +148,8 @@ impl Request<'_> {
 
     /// Whether a thread of this process asks.
     fn is_by(&self, process: u32) -> bool {
-        process != 0 && Path::new(&format!("/proc/{process}/task/{}", self.word(32))).exists()
+        process == EVERYBODY
+            || process != 0 && Path::new(&format!("/proc/{process}/task/{}", self.word(32))).exists()
     }
 }
 
