@@ -15,6 +15,12 @@ pub enum DaemonError {
     /// What may hang could not be set up beside the loop.
     #[error("failed to start the thread for lookups: {0}; mgbd needs Linux 5.9")]
     Lookups(std::io::Error),
+    /// There is no thread to be had for what the loop may not do itself.
+    #[error("failed to start a thread: {0}")]
+    Threads(std::io::Error),
+    /// The kernel keeps no list of system calls.
+    #[error("failed to confine mgbd to the system calls that it needs: {0}; --no-seccomp does without")]
+    Seccomp(seccompiler::Error),
     /// The quotas make no sense.
     #[error(transparent)]
     Quotas(#[from] QuotasError),

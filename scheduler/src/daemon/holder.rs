@@ -16,6 +16,7 @@ use super::backlog::Backlog;
 use super::client::Client;
 use super::left::{Left, LeftClient};
 use super::service::OWN;
+use super::starter::Starter;
 use crate::client::ClientId;
 use crate::folders::{Private, beside};
 use crate::holder::packet::{pair, receive, send};
@@ -52,6 +53,7 @@ pub(super) struct Holder {
     /// What it was not told yet.
     backlog: Backlog,
     child: Option<Child>,
+    starter: Starter,
     /// When one was last looked for.
     tried: Instant,
 }
@@ -96,7 +98,7 @@ impl Holder {
     ///
     /// # Errors
     /// The process of another `mgbd`, where one has the holder and lives.
-    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Left), u32> {
+    pub(super) fn open(is: Mgbd, starter: Starter) -> Result<(Holder, MpsState, Left), u32> {
         let wants_mps = is.wants_mps;
         let mut holder = Holder {
             program: is.program,
@@ -109,6 +111,7 @@ impl Holder {
             line: None,
             backlog: Backlog::default(),
             child: None,
+            starter,
             tried: Instant::now(),
         };
         match holder.connect(true) {
@@ -231,7 +234,7 @@ impl Holder {
         unsafe {
             command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
         }
-        let child = command.spawn()?;
+        let child = self.starter.spawn(command)?;
         tracing::info!(pid = child.id(), "started a holder");
         self.child = Some(child);
         Ok(own)

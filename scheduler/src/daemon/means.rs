@@ -7,6 +7,7 @@ use super::error::DaemonError;
 use super::holder::{Holder, Mgbd, MpsState};
 use super::left::Left;
 use super::listener::{ListenError, Listener};
+use super::starter::Starter;
 use crate::node::Node;
 
 /// Finds or starts the holder.
@@ -36,7 +37,8 @@ pub(super) fn open_holder(
     let inherited = config.holder_line.as_ref().map(|line| line.try_clone());
     let inherited =
         inherited.and_then(|line| line.inspect_err(|error| tracing::warn!(%error, "no line")).ok());
-    let opened = Holder::open(Mgbd {
+    let starter = Starter::new().map_err(DaemonError::Threads)?;
+    let is = Mgbd {
         program: program.clone(),
         mps_control: config.mps_control.clone(),
         socket: listener.path().to_owned(),
@@ -44,7 +46,8 @@ pub(super) fn open_holder(
         users: config.users.are_several(),
         again: config.again.clone(),
         inherited,
-    });
+    };
+    let opened = Holder::open(is, starter);
     // The lock was to be had, since its file was removed.
     let (holder, mps, left) = opened.map_err(|pid| ListenError::Running {
         path: listener.path().to_owned(),

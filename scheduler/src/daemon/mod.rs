@@ -48,6 +48,7 @@
 //! | `take_down` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
 //! | `comer`    | who has connected and is not greeted yet |
+//! | `starter`  | starts programs, which the loop may not |
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
@@ -125,6 +126,7 @@ mod service;
 mod show;
 mod sleep;
 mod source;
+mod starter;
 #[allow(
     clippy::disallowed_methods,
     reason = "the administrator's file, as it is and as it changes"

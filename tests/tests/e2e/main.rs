@@ -14,6 +14,7 @@ mod bench;
 mod by_file;
 mod by_nvcc;
 mod ccache;
+mod confined;
 mod container;
 mod container_root;
 mod cuda12;
