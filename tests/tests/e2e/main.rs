@@ -62,6 +62,7 @@ mod suspend;
 mod textures;
 mod together;
 mod turns;
+mod unit;
 mod users;
 mod whole;
 mod wrapper;
