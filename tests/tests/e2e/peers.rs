@@ -131,7 +131,7 @@ fn a_process_that_mgbd_does_not_see_is_no_client() {
     let line = wait::until("mgbd to listen", || {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let line = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
-        let address = SocketAddrUnix::new(&node.socket()).ok()?;
+        let address = SocketAddrUnix::new(node.socket()).ok()?;
         rustix::net::connect(&line, &address).ok().map(|()| line)
     });
     match greet(&line) {
