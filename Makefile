@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test api-test attack-test mutation-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
+	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,8 +63,12 @@ mutation-test: build ## what the pass proves is switched off, one proof after th
 fuzz: build ## the tests with arbitrary input, 20,000 inputs each (make test: 256, and 32 for mgbd's clients)
 	PROPTEST_CASES=20000 $(CARGO) test $(CARGO_FLAGS) --lib --test hostile -- any_ whatever_ what_can_be_read
 
+# Short unless MGB_HOSTILE_MINUTES says how long.
+hostile: build ## the attacks that SECURITY.md names, one round, or as many as end in MGB_HOSTILE_MINUTES (60 before a release)
+	@CUDA_PATH=$$(tools/cuda.sh find) tools/hostile.py $(MGB_HOSTILE_MINUTES)
+
 # libFuzzer's instrumentation is an unstable option of rustc, which RUSTC_BOOTSTRAP lets the stable one take.
-FUZZ_TARGETS = channel opening view journal
+FUZZ_TARGETS = channel opening view journal line files
 fuzz-guided: setup ## coverage-guided fuzzing of what mgbd and mgb read, each target for MGB_FUZZ_SECONDS (600) (cargo install --locked cargo-fuzz)
 	@set -e; for target in $(FUZZ_TARGETS); do \
 		CUDA_PATH=$$(tools/cuda.sh find) RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz $$target -- \

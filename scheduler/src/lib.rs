@@ -30,6 +30,7 @@ mod note;
 mod peer;
 pub mod policies;
 pub mod quota;
+pub mod seccomp;
 pub mod settings;
 pub mod sms;
 pub mod users;

@@ -3,11 +3,12 @@
 //!
 //! Exit codes: 0 after SIGTERM or SIGINT, or when idle for long enough; 2 for a
 //! command line, settings or quotas that cannot be understood; 3 if another `mgbd` already runs at
-//! the socket; 4 if there is no GPU to share; 1 for everything else.
+//! the socket; 4 if there is no GPU to share; 5 if it was about to make a system call that it may not make
+//! ([`mgb_scheduler::seccomp`]); 1 for everything else.
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -26,7 +27,7 @@ use mgb_scheduler::holder::Again;
 use mgb_scheduler::node::bounded::Bounded;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::quota::file::Quotas;
-use mgb_scheduler::{Policy, Queue, Users, broker, holder, settings};
+use mgb_scheduler::{Policy, Queue, Users, broker, holder, seccomp, settings};
 use tracing_subscriber::EnvFilter;
 
 /// How long one that was started again stays when nobody needs it any more.
@@ -43,7 +44,7 @@ const LINGERING: Duration = Duration::from_secs(60);
     version,
     args_override_self = true,
     after_help = "Exit codes: 0 stopped or idle, 2 bad command line, settings or quotas, 3 \
-    another mgbd runs at the socket, 4 no GPU, 1 anything else. MGBD_LOG sets what is logged, such as \
+    another mgbd runs at the socket, 4 no GPU, 5 a system call that it may not make, 1 anything else. MGBD_LOG sets what is logged, such as \
     debug or mgb_scheduler=trace."
 )]
 struct Options {
@@ -125,6 +126,9 @@ struct Options {
     /// Started again, for programs of the mgbd before: ends when they have, unless --idle-exit says otherwise
     #[arg(long = holder::AGAIN, hide = true)]
     again: bool,
+    /// Let mgbd's loop make any system call, not only those that it needs
+    #[arg(long)]
+    no_seccomp: bool,
     /// Append the log to this file instead of writing it to stderr
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -352,6 +356,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         } else {
             None
         },
+        confines: !options.no_seccomp,
         mps_control: usual.mps_control,
     };
     let node = Bounded::new(node).context("failed to start the threads that ask the driver")?;
@@ -376,6 +381,8 @@ fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
                 .append(true)
                 .open(path)
                 .with_context(|| format!("failed to open the log file {}", path.display()))?;
+            // For as long as this process is there.
+            seccomp::tell_in(file.try_clone()?.into_raw_fd());
             log.with_ansi(false).with_writer(file).init();
         }
     }

@@ -64,6 +64,8 @@ pub struct Config {
     pub again: Option<Again>,
     /// The line to the holder that has started this `mgbd`.
     pub holder_line: Option<Arc<OwnedFd>>,
+    /// Whether the loop may make those system calls alone that it needs: see [`crate::seccomp`].
+    pub confines: bool,
     /// MPS's control program.
     pub mps_control: PathBuf,
     /// The file of what programs took before, read and written; it need not be there.
@@ -95,6 +97,7 @@ impl Config {
             holder: None,
             again: None,
             holder_line: None,
+            confines: true,
             mps_control: crate::holder::MPS_CONTROL.into(),
             past: past.into(),
         }

@@ -18,6 +18,9 @@ pub enum DaemonError {
     /// What is to end with `mgbd` alone, or to start others, has no thread.
     #[error("failed to start the threads for the holder: {0}; mgbd needs Linux 5.9")]
     Threads(String),
+    /// The kernel keeps no list of system calls.
+    #[error("failed to confine mgbd to the system calls that it needs: {0}; --no-seccomp does without")]
+    Seccomp(seccompiler::Error),
     /// The quotas make no sense.
     #[error(transparent)]
     Quotas(#[from] QuotasError),

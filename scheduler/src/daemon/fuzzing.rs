@@ -1,6 +1,9 @@
-//! The side of a channel that `mgbd` reads, for the fuzzer, without a process at the other end.
+//! What `mgbd` reads, for the fuzzer: its side of a channel, without a process at the other end, the line to
+//! the holder, and files.
 
-use std::os::fd::OwnedFd;
+use std::fmt::Debug;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mgb_probe::mapping::{Mapping, Shared};
@@ -8,11 +11,18 @@ use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, POSTED, Reply, Request, VER
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::client::Client;
 use super::greet::Guest;
 use super::identity::Identity;
+use super::subordinate;
 use crate::client::ClientId;
+use crate::holder::wire::{FromHolder, ToHolder};
+use crate::note::Note;
+use crate::quota::file::Quotas;
+use crate::settings;
 
 /// The channel as plain words.
 #[repr(C)]
@@ -84,7 +94,7 @@ impl Taker {
 
     /// The requests that were posted, by cell; `None`: the client is to be cut off.
     pub fn take(&mut self) -> Option<Vec<(usize, Request)>> {
-        self.client.take().ok()
+        self.client.take(CELLS).ok()
     }
 
     /// Answers one.
@@ -92,4 +102,40 @@ impl Taker {
         self.client.write(cell, reply);
         self.client.answer(cell);
     }
+}
+
+/// Any bytes are a message between `mgbd` and its holder, or none; one that is says the same when it is
+/// written anew.
+pub fn line(bytes: &[u8]) {
+    reads_back::<ToHolder>(bytes);
+    reads_back::<FromHolder>(bytes);
+}
+
+fn reads_back<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(message) = serde_json::from_slice::<T>(bytes) {
+        let text = serde_json::to_vec(&message).expect("a message is JSON");
+        assert_eq!(
+            serde_json::from_slice::<T>(&text).expect("what was written"),
+            message
+        );
+    }
+}
+
+/// Any bytes are settings, quotas, subordinate users and a lock file's note, or a mistake.
+pub fn files(bytes: &[u8]) {
+    let file = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memory");
+    rustix::io::write(&file, bytes).expect("memory");
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if let Ok(arguments) = settings::arguments(&path) {
+        let is_option = |argument: &std::ffi::OsString| argument.as_encoded_bytes().starts_with(b"--");
+        assert!(arguments.iter().all(is_option), "{arguments:?}");
+    }
+    if let Ok(quotas) = Quotas::read_unnamed(&path) {
+        for uid in [0, 1000, u32::MAX] {
+            assert!(quotas.account_without_groups(uid).weight > 0);
+        }
+    }
+    subordinate::check(&String::from_utf8_lossy(bytes));
+    let opened = std::fs::File::open(&path).expect("it is there");
+    let _ = Note::read(&opened);
 }

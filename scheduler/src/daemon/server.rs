@@ -45,6 +45,7 @@ use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
 use crate::node::Node;
 use crate::note::Note;
+use crate::seccomp;
 
 /// How long a connection may stay silent before it has to have said hello.
 pub(super) const GREETING: Duration = Duration::from_secs(5);
@@ -280,6 +281,9 @@ impl Server {
         }
         let (policy, mps) = (&self.hello.policy, self.hello.mps_pipe.is_some());
         tracing::info!(socket = %self.config.socket.display(), policy, mps, "mgbd is ready");
+        if self.config.confines {
+            seccomp::confine().map_err(DaemonError::Seccomp)?;
+        }
         let status = format!("sharing {} GPUs by {policy}", self.hello.gpus.len());
         self.service.is_ready(boot_clock(), &status);
         let ended = self.serve_all();

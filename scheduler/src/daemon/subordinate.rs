@@ -66,6 +66,19 @@ fn read(file: &Path) -> String {
 }
 
 /// The ranges of a file as subuid(5) has it. Of two that overlap the first one counts, as for newuidmap(1).
+/// That no two ranges of a file have a user in common, and none has root or a user of the system.
+#[cfg(fuzzing)]
+pub(super) fn check(text: &str) {
+    let mut before = 999;
+    for (first, (last, _)) in ranges(text, "me:x:1000:") {
+        assert!(
+            before < first && first <= last,
+            "{first} to {last} after {before}"
+        );
+        before = last;
+    }
+}
+
 fn ranges(text: &str, names: &str) -> BTreeMap<u32, (u32, u32)> {
     let mut ranges: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for line in text.lines() {

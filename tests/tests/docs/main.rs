@@ -3,6 +3,7 @@
 mod layers;
 mod page;
 mod paths;
+mod promises;
 mod settings;
 
 use std::collections::BTreeSet;

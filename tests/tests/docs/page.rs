@@ -8,6 +8,15 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::paths::Tree;
 
+/// A cell of a table.
+#[derive(Debug, Default)]
+pub struct Cell {
+    /// Its text, code included.
+    pub text: String,
+    /// What stands between backticks.
+    pub codes: Vec<String>,
+}
+
 /// One page.
 pub struct Page {
     /// From the repository's root.
@@ -92,6 +101,62 @@ impl Page {
             }
         }
         anchors
+    }
+
+    /// The rows of the tables below a heading, up to the next one; without their heads.
+    pub fn rows(&self, heading: &str) -> Vec<Vec<Cell>> {
+        let (mut rows, mut inside_head) = (Vec::new(), false);
+        for event in self.below(heading) {
+            match event {
+                Event::Start(Tag::TableHead) => inside_head = true,
+                Event::End(TagEnd::TableHead) => inside_head = false,
+                Event::Start(Tag::TableRow) => rows.push(Vec::new()),
+                _ if inside_head => {}
+                Event::Start(Tag::TableCell) => rows.last_mut().expect("a row").push(Cell::default()),
+                Event::Text(text) => {
+                    if let Some(cell) = rows.last_mut().and_then(|row| row.last_mut()) {
+                        cell.text.push_str(&text);
+                    }
+                }
+                Event::Code(code) => {
+                    if let Some(cell) = rows.last_mut().and_then(|row| row.last_mut()) {
+                        cell.text.push_str(&code);
+                        cell.codes.push(code.to_string());
+                    }
+                }
+                _ => {}
+            }
+        }
+        rows
+    }
+
+    /// What is bold below a heading, up to the next one, without what ends a sentence.
+    pub fn bold(&self, heading: &str) -> BTreeSet<String> {
+        let (mut all, mut bold) = (BTreeSet::new(), false);
+        for event in self.below(heading) {
+            match event {
+                Event::Start(Tag::Strong) => bold = true,
+                Event::End(TagEnd::Strong) => bold = false,
+                Event::Text(text) if bold => {
+                    all.insert(text.trim_end_matches(['.', ',']).to_owned());
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn below(&self, heading: &str) -> impl Iterator<Item = Event<'_>> {
+        let (mut at_heading, mut is_below) = (false, false);
+        self.events().filter(move |event| {
+            match event {
+                Event::Start(Tag::Heading { .. }) => (at_heading, is_below) = (true, false),
+                Event::End(TagEnd::Heading(_)) => at_heading = false,
+                Event::Text(text) if at_heading => is_below = **text == *heading,
+                _ => return is_below && !at_heading,
+            }
+            is_below && !at_heading
+        })
     }
 
     /// What its list items define: the bold words before the colon.

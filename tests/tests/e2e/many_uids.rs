@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use mgb_tests::prefix::bin;
 use mgb_tests::process::{Running, run};
 use mgb_tests::wait;
 
@@ -96,4 +97,64 @@ fn two_users_who_say_nothing_keep_nobody_out() {
         run(&mut shared.command(20_003, "mgb", &["status"])).success();
     }
     drop(attackers);
+}
+
+/// As the user `$1`, greets mgbd with the opening `$3` again and again until it is refused; writes how often
+/// it was let in to the file `$2`, and stays.
+const MANY: &str = r#"
+import fcntl, os, select, socket, sys
+uid = int(sys.argv[1])
+says = open(sys.argv[2], "w")
+os.setgid(uid)
+os.setuid(uid)
+lines = []
+while True:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    line.connect(os.environ["MGB_SOCKET"])
+    memory = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(memory, int(sys.argv[4]))
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    bell = os.eventfd(0)
+    try:
+        socket.send_fds(line, [bytes.fromhex(sys.argv[3])], [memory, bell])
+    except BrokenPipeError:
+        # It was turned away before that, which it is told below.
+        pass
+    answer = line.recv(1 << 17)
+    if b"Refused" in answer or b"refused" in answer:
+        break
+    lines.append((line, memory, bell))
+print(len(lines), answer.decode(), file=says, flush=True)
+select.select([], [], [])
+"#;
+
+#[test]
+fn a_user_with_many_clients_leaves_places_to_others() {
+    let Some(mut shared) = Shared::without_mgbd("1x64MiB") else {
+        return;
+    };
+    // So few descriptors that 16 clients find a place.
+    let mut command = shared.node.command("prlimit", &["--nofile=512:512"]);
+    command.arg(bin("mgbd")).args(["--serve", "all"]);
+    shared.node.start_mgbd_as(&mut command);
+    let opening = mgb_probe::wire::Opening::new(0, 0).encode();
+    let opening: String = opening.iter().map(|byte| format!("{byte:02x}")).collect();
+    let comes = |uid: u32| {
+        let told = shared.path(&format!("told-{uid}"));
+        fs::write(&told, "").unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-c", MANY, &uid.to_string()]).arg(&told);
+        python.args([&opening, &mgb_probe::wire::CHANNEL_BYTES.to_string()]);
+        let running = Running::start(python.env("MGB_SOCKET", shared.node.socket()));
+        let said = wait::until("it to be refused", || {
+            let said = fs::read_to_string(&told).unwrap();
+            said.ends_with('\n').then_some(said)
+        });
+        let (count, why) = said.split_once(' ').expect("a count and an answer");
+        (running, count.parse::<u32>().expect("a count"), why.to_owned())
+    };
+    let (_first, count, why) = comes(USERS[0]);
+    assert!(why.contains("as mgbd serves of one user"), "{count}: {why}");
+    let (_second, others, why) = comes(USERS[1]);
+    assert!((1..=count).contains(&others), "{others} beside {count}: {why}");
 }

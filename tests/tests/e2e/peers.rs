@@ -15,11 +15,14 @@ use mgb_probe::hello::Answer;
 use mgb_probe::wire::{CHANNEL_BYTES, Opening};
 use mgb_tests::node::Node;
 use mgb_tests::numbered::Numbered;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::{Running, run};
+use mgb_tests::wait;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
 /// Connects to mgbd, hands the connection to its standard input, and ends when that does.
@@ -114,4 +117,28 @@ fn a_process_that_has_become_another_users_is_no_client() {
     }
     drop(ends);
     assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_process_that_mgbd_does_not_see_is_no_client() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can make PID namespaces here");
+        return;
+    }
+    let node = Node::without_mgbd("1x64MiB");
+    let mut command = node.command("unshare", &["--pid", "--fork", "--kill-child", "--mount-proc"]);
+    let mgbd = Running::start(command.arg(bin("mgbd")));
+    let line = wait::until("mgbd to listen", || {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let line = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
+        let address = SocketAddrUnix::new(node.socket()).ok()?;
+        rustix::net::connect(&line, &address).ok().map(|()| line)
+    });
+    match greet(&line) {
+        Answer::Refused { reason, .. } => assert!(reason.contains("another PID namespace"), "{reason}"),
+        Answer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
+    }
+    let mut inside = node.command("nsenter", &["--pid", "--mount", "--target"]);
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", mgbd.pid())).unwrap();
+    run(inside.arg(children.trim()).arg(bin("mgb")).arg("status")).success();
 }

@@ -236,7 +236,7 @@ fn the_units_are_right_as_far_as_systemd_can_say() {
     }
     let node = Node::without_mgbd("1x64MiB");
     let units = mgb_tests::prefix::repository().join("systemd");
-    for name in ["mgbd.service", "mgbd.socket"] {
+    for name in ["mgbd.service", "mgbd.socket", "mgb-driver.service"] {
         let text = std::fs::read_to_string(units.join(name)).expect("it is there");
         node.write(
             name,

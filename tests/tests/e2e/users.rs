@@ -26,11 +26,18 @@ pub(crate) struct Shared {
 impl Shared {
     /// `None`: this is not root.
     pub(crate) fn start(devices: &str, options: &[&str]) -> Option<Shared> {
+        let mut shared = Shared::without_mgbd(devices)?;
+        shared.node.start_mgbd_with("mgb", options);
+        Some(shared)
+    }
+
+    /// As [`Shared::start`], but for the mgbd.
+    pub(crate) fn without_mgbd(devices: &str) -> Option<Shared> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("left out: only root can start programs of several users");
             return None;
         }
-        let mut node = Node::without_mgbd(devices);
+        let node = Node::without_mgbd(devices);
         let folder = node.folder().to_owned();
         let open =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
@@ -57,7 +64,6 @@ impl Shared {
             fs::copy(&file, &copy).expect("a file can be copied");
             open(&copy, 0o755);
         }
-        node.start_mgbd_with("mgb", options);
         Some(Shared { node })
     }
 
@@ -240,10 +246,41 @@ fn nobody_reads_or_replaces_what_is_not_his() {
     // The holder listens where nobody else gets.
     let private = shared.node.socket().with_file_name("mgbd.sock.private");
     assert_eq!(fs::metadata(private).unwrap().mode() & 0o777, 0o700);
+    has_its_own_channel_alone(&shared, program.pid());
     // Nor does its channel's memory open for another user.
     denied(format!("ls /proc/{}/fd", program.pid()));
     denied(format!("kill {}", program.pid()));
     is_right(program);
+}
+
+/// What a process has open or mapped that is memory without a name in the file system, by its number.
+fn memories(pid: u32) -> Vec<(u64, String)> {
+    let entries = ["fd", "map_files"].map(|name| fs::read_dir(format!("/proc/{pid}/{name}")));
+    let files = entries.into_iter().flatten().flatten().flatten();
+    let memory = |file: fs::DirEntry| {
+        let name = fs::read_link(file.path()).ok()?.to_str()?.to_owned();
+        let inode = fs::metadata(file.path()).ok()?.ino();
+        name.starts_with("/memfd:").then_some((inode, name))
+    };
+    files.filter_map(memory).collect()
+}
+
+/// A client has its channel's memory; the journal and others' channels it has not.
+fn has_its_own_channel_alone(shared: &Shared, client: u32) {
+    let other = shared.phases(USERS[1], "8", "20");
+    let [own, others, mgbds] = [client, other.pid(), shared.node.mgbd_pid()].map(memories);
+    let is_of = |all: &[(u64, String)], one: &(u64, String)| all.iter().any(|of| of.0 == one.0);
+    let journals: Vec<_> = mgbds
+        .iter()
+        .filter(|(_, name)| name.contains("journal"))
+        .collect();
+    assert!(!journals.is_empty(), "{mgbds:?}");
+    for journal in journals {
+        assert!(!is_of(&own, journal) && !is_of(&others, journal), "{own:?}");
+    }
+    assert!(own.iter().any(|one| is_of(&mgbds, one)), "{own:?} {mgbds:?}");
+    assert!(own.iter().all(|one| !is_of(&others, one)), "{own:?} {others:?}");
+    is_right(other);
 }
 
 #[test]
