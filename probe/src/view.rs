@@ -24,7 +24,7 @@ pub use cut::CutView;
 pub use gpu::GpuView;
 pub use job::JobView;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
-pub use quota::{OwnerView, QuotasView};
+pub use quota::{KeptView, OwnerView, QuotasView};
 pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};
 
 /// "MGBview1" in memory.

@@ -134,6 +134,7 @@ mod tests {
         };
         let wait = WaitView {
             over_quota: false,
+            limited: None,
             waits_for: None,
             gpu_lost: false,
             pid: 1,

@@ -6,6 +6,7 @@ use mgb_probe::size::Bytes;
 use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView, WaitsFor};
 
 use crate::leave;
+use crate::quota;
 use crate::table::{Table, plural};
 use crate::user;
 
@@ -225,7 +226,10 @@ fn queue(queue: &[WaitView]) -> Table {
 fn kind(wait: &WaitView) -> String {
     let kind = if wait.growth { "more" } else { "new" };
     match wait.held_back {
-        None if wait.over_quota => format!("{kind}, over quota"),
+        None if wait.over_quota => match wait.limited {
+            Some(what) => format!("{kind}, over quota: {}", what.name()),
+            None => format!("{kind}, over quota"),
+        },
         None if wait.gpu_lost => format!("{kind}, GPU lost"),
         None => waits_for(wait).map_or_else(|| kind.to_owned(), |why| format!("{kind}, {why}")),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
@@ -241,6 +245,8 @@ fn waits_for(wait: &WaitView) -> Option<String> {
         WaitsFor::Growth => "others wait to grow there".to_owned(),
         WaitsFor::Places => "all places for processes are taken".to_owned(),
         WaitsFor::UserPlaces => "its user has half of all places for processes".to_owned(),
+        WaitsFor::OthersGpus => "its GPUs are kept for others".to_owned(),
+        WaitsFor::SwapQuota => "idle memory there may not go to the host: quota".to_owned(),
     })
 }
 
@@ -253,6 +259,9 @@ fn ordered(view: &NodeView) -> String {
             "GPU {} is lost: the driver cannot reach it (nvidia-smi); it is shared again once that can",
             gpu.gpu.index
         );
+    }
+    for kept in &view.quotas.kept {
+        let _ = writeln!(text, "{}", quota::kept(kept));
     }
     for gpu in view.gpus.iter().filter(|gpu| gpu.drained) {
         let left = gpu.reserved_bytes + gpu.reclaiming_bytes;

@@ -162,7 +162,21 @@ impl Broker {
         let allowed: Vec<usize> = (0..gpus.len())
             .filter(|gpu| request.gpus & (1 << gpu) != 0)
             .collect();
-        let Some(&largest) = allowed.iter().max_by_key(|&&gpu| gpus[gpu].usable_bytes) else {
+        let may = self.usable(key.client);
+        let usable: Vec<usize> = allowed
+            .iter()
+            .copied()
+            .filter(|gpu| may >> gpu & 1 == 1)
+            .collect();
+        if usable.is_empty() && !allowed.is_empty() {
+            if self.is_provisional(key.client) {
+                self.hold_until_known(key.client, cell, request, request.gpus, now);
+                return None;
+            }
+            self.counts.refused += 1;
+            return Some(self.none_usable(key.client, &request));
+        }
+        let Some(&largest) = usable.iter().max_by_key(|&&gpu| gpus[gpu].usable_bytes) else {
             self.counts.refused += 1;
             return Some(Reply::NoGpu);
         };
@@ -170,7 +184,8 @@ impl Broker {
             .iter()
             .filter(|&&gpu| bytes.saturating_add(gpus[gpu].context_bytes) <= self.most_bytes(gpu))
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
-        if fit == 0 {
+        let open = fit & may;
+        if open == 0 {
             let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
             let wanted = bytes.saturating_add(context);
             if request.site != 0 {
@@ -183,7 +198,7 @@ impl Broker {
             }
             return Some(self.never_fits(key.client, wanted, usable, now));
         }
-        if let Some(reply) = self.over_quota_alone(key, &request, fit) {
+        if let Some(reply) = self.over_quota_alone(key, &request, open) {
             self.counts.refused += 1;
             return Some(reply);
         }
@@ -201,9 +216,9 @@ impl Broker {
                 request,
                 since: now,
                 bytes,
-                expected_bytes: self.expected_bytes(&request, fit, grows.saturating_add(overhead)),
+                expected_bytes: self.expected_bytes(&request, open, grows.saturating_add(overhead)),
                 overhead,
-                gpus: fit,
+                gpus: open,
                 fit,
                 which,
             },

@@ -83,6 +83,7 @@ impl Server {
                 client_pid: Some(guest.pid),
                 exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
                 numbering: self.broker.numbering((guest.whose.account, guest.job)),
+                usable: self.usable_by(guest.whose.account),
                 view,
                 ..self.hello.clone()
             };

@@ -14,6 +14,12 @@ impl Server {
         }
     }
 
+    /// The GPUs that a user may use; `None`: all.
+    pub(super) fn usable_by(&self, uid: u32) -> Option<u64> {
+        let gpus = self.quotas.account(uid).gpus;
+        (gpus != u64::MAX).then_some(gpus)
+    }
+
     /// What holds for a user is known now, or is something else.
     pub(super) fn renew_account(&mut self, uid: u32) {
         if self.broker.knows_account(uid) {

@@ -138,7 +138,7 @@ impl Server {
         }
         // Before anything that clients have sent is open here.
         let lookups = Lookups::new().map_err(DaemonError::Lookups)?;
-        let quotas = QuotaFile::read(config.quotas.clone(), &lookups)?;
+        let quotas = QuotaFile::read(config.quotas.clone(), node.gpus(), &lookups)?;
         let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener)?;
@@ -180,6 +180,7 @@ impl Server {
             client_pid: None,
             exchanged: None,
             numbering: Vec::new(),
+            usable: None,
             view: Some(boards.whole().to_owned()),
         };
         epoll::add(
