@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mapping::{Mapping, Shared};
 pub use cut::CutView;
-pub use gpu::GpuView;
+pub use gpu::{GpuView, IdleView};
 pub use job::JobView;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
 pub use quota::{KeptView, OwnerView, QuotasView};

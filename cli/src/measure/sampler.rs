@@ -128,6 +128,7 @@ mod tests {
             foreign_bytes: 0,
             warps_charged: 0,
             processes: 1,
+            idle: Vec::new(),
             launches_in_flight: 0,
             drained: false,
             lost: false,

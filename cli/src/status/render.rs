@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView, WaitsFor};
+use mgb_probe::view::{
+    Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
+};
 
 use crate::leave;
 use crate::quota;
@@ -260,6 +262,13 @@ fn ordered(view: &NodeView) -> String {
             gpu.gpu.index
         );
     }
+    let is_for_places =
+        |wait: &WaitView| matches!(wait.waits_for, Some(WaitsFor::Places | WaitsFor::UserPlaces));
+    if view.queue.iter().any(is_for_places) {
+        for gpu in view.gpus.iter().filter(|gpu| !gpu.idle.is_empty()) {
+            let _ = writeln!(text, "{}", idle(gpu));
+        }
+    }
     for kept in &view.quotas.kept {
         let _ = writeln!(text, "{}", quota::kept(kept));
     }
@@ -290,6 +299,17 @@ fn ordered(view: &NodeView) -> String {
         let _ = writeln!(text, "{}", leave::sentence(std::slice::from_ref(left)));
     }
     text
+}
+
+/// Who has places on a GPU in vain.
+fn idle(gpu: &GpuView) -> String {
+    let of = |idle: &IdleView| format!("{} of {}", idle.processes, user::name(idle.uid));
+    let of: Vec<String> = gpu.idle.iter().map(of).collect();
+    let (at, all) = (gpu.gpu.index, gpu.processes);
+    format!(
+        "of {all} processes on GPU {at} these run no task: {}",
+        of.join(", ")
+    )
 }
 
 /// A span of time, as coarse as it is long.

@@ -157,6 +157,7 @@ impl Broker {
             );
             request.need.flags &= !ALONE;
         }
+        self.lower_priority(key, &mut request);
         let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();
         let allowed: Vec<usize> = (0..gpus.len())
@@ -225,6 +226,17 @@ impl Broker {
             lasts.unwrap_or(Duration::MAX),
         );
         None
+    }
+
+    /// A task has no higher priority than an administrator gives its user.
+    fn lower_priority(&self, key: TaskKey, request: &mut Request) {
+        let account = self.accounts.by_user.get(&self.user(key.client));
+        let most = account.and_then(|account| account.most_priority);
+        let most = most.unwrap_or(u32::MAX);
+        if request.need.priority > most {
+            tracing::debug!(client = key.client, most, "its user may have no higher priority");
+            request.need.priority = most;
+        }
     }
 
     fn never_fits(&mut self, client: ClientId, wanted: u64, largest: u64, now: Duration) -> Reply {

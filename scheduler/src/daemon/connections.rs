@@ -370,6 +370,11 @@ impl Server {
             } else {
                 self.broker.request(id, cell, request, now)
             };
+            if let Some(reply) = &reply
+                && request.is_control()
+            {
+                self.audit(id, &request, reply);
+            }
             if let Some(reply) = reply {
                 answers.push(Answer {
                     client: id,

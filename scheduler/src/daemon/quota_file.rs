@@ -135,12 +135,14 @@ impl QuotaFile {
         match read {
             Ok(mut quotas) => {
                 find_gpus(&mut quotas, &self.gpus);
+                tracing::info!(order = "reload", outcome = "done", "audit");
                 tracing::info!(file = ?self.path, "read the quotas again");
                 self.quotas = Arc::new(quotas);
                 self.users.clear();
                 self.mistake = None;
             }
             Err(error) => {
+                tracing::info!(order = "reload", outcome = %error, "audit");
                 tracing::error!(%error, "the quotas stay as they were");
                 self.mistake = Some(error.to_string());
             }

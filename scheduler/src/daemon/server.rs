@@ -10,6 +10,7 @@ use rustix::event::epoll;
 
 use super::activity::Activities;
 use super::arrivals::Coming;
+use super::audit::Audits;
 use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
@@ -107,6 +108,8 @@ pub struct Server {
     pub(super) lists: Lists,
     pub(super) pauses: Pauses,
     pub(super) offenders: u64,
+    /// Lines of the log about people's orders.
+    pub(super) audits: Audits,
     /// Lines of the log about clients that do wrong.
     pub(super) ration: Ration,
     /// When it came up.
@@ -243,6 +246,7 @@ impl Server {
             lists: Lists::default(),
             pauses: Pauses::default(),
             offenders: 0,
+            audits: Audits::default(),
             ration: Ration::default(),
             start,
             idle: Some(start),
@@ -327,6 +331,7 @@ impl Server {
                 .filter_map(|event| Source::from_data(event.data))
                 .collect();
             if sources.contains(&Source::Stop) {
+                tracing::info!(order = "stop", clients = self.clients.len(), "audit");
                 tracing::info!(clients = self.clients.len(), "told to stop");
                 return Ok(());
             }

@@ -8,6 +8,7 @@
 //! alone = 1            # GPUs that tasks have for themselves; false: none, true: any number
 //! swap = "64GiB"       # host memory for what leaves GPUs
 //! waiting = 100        # tasks that wait to begin
+//! priority = 0         # the highest MGB_PRIORITY that counts
 //!
 //! [users.alice]        # what is not said here is as in [default]
 //! bytes = "unlimited"
@@ -65,6 +66,7 @@ struct WrittenEntry {
     alone: Option<WrittenAlone>,
     swap: Option<Written>,
     waiting: Option<Written>,
+    priority: Option<Written>,
     weight: Option<u32>,
 }
 
@@ -102,6 +104,7 @@ struct Entry {
     alone: Said,
     swap: Said,
     waiting: Said,
+    priority: Said,
     weight: Option<u32>,
 }
 
@@ -130,6 +133,7 @@ impl Entry {
             alone: self.alone.or(default.alone),
             swap: self.swap.or(default.swap),
             waiting: self.waiting.or(default.waiting),
+            priority: self.priority.or(default.priority),
             weight: self.weight.or(default.weight),
         }
     }
@@ -240,11 +244,15 @@ impl Quotas {
             .iter()
             .filter_map(|gid| Some((*gid, self.groups.get(gid)?)));
         // Who is in several groups may what one of them may.
-        let most = |alone: &Option<u64>| alone.unwrap_or(u64::MAX);
+        let most = |number: &Option<u64>| number.unwrap_or(u64::MAX);
         let by_groups = Entry {
             alone: of_groups
                 .clone()
                 .filter_map(|(_, said)| said.alone)
+                .max_by_key(most),
+            priority: of_groups
+                .clone()
+                .filter_map(|(_, said)| said.priority)
                 .max_by_key(most),
             weight: of_groups.clone().filter_map(|(_, said)| said.weight).max(),
             ..Entry::default()
@@ -257,6 +265,9 @@ impl Quotas {
             limits,
             weight: user.weight.unwrap_or(1),
             may_be_alone: user.alone != Some(Some(0)),
+            most_priority: user
+                .priority
+                .map(|most| u32::try_from(most.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
             gpus: self.gpus.of(uid, groups),
             is_provisional: false,
         }
@@ -280,6 +291,7 @@ fn entry(written: &WrittenEntry) -> Result<Entry, String> {
         },
         swap: limit("swap", written.swap.as_ref(), bytes)?,
         waiting: limit("waiting", written.waiting.as_ref(), number)?,
+        priority: limit("priority", written.priority.as_ref(), number)?,
         weight: written.weight,
     })
 }
@@ -400,6 +412,14 @@ mod tests {
         assert_eq!(all(77, &[]), (false, vec![(None, gib, Some(3))]));
         let both = vec![(Some(2), gib, Some(3)), (Some(2), None, None)];
         assert_eq!(all(5, &[50]), (true, both), "all of the group together");
+        let text =
+            "[default]\npriority = 1\n[users.77]\npriority = \"unlimited\"\n[groups.50]\npriority = 3\n";
+        let quotas = read(text).unwrap();
+        let priority = |uid, groups: &[u32]| quotas.account_in(uid, groups).most_priority;
+        assert_eq!(
+            [priority(5, &[]), priority(77, &[50]), priority(5, &[50])],
+            [Some(1), Some(u32::MAX), Some(3)]
+        );
         assert!(Account::default().may_be_alone);
     }
 

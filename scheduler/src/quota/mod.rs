@@ -135,6 +135,8 @@ pub struct Account {
     /// Whether its tasks may have a GPU for themselves; otherwise those that want it share one like any
     /// other.
     pub may_be_alone: bool,
+    /// The highest priority that its tasks may have; `None`: that of whom mgbd serves.
+    pub most_priority: Option<u32>,
     /// The GPUs that it may use, one bit each; all bits where none is kept for others.
     pub gpus: u64,
     /// The user's groups are not known yet, so that more may be allowed than this says.
@@ -147,6 +149,7 @@ impl Default for Account {
             limits: Vec::new(),
             weight: 1,
             may_be_alone: true,
+            most_priority: None,
             gpus: u64::MAX,
             is_provisional: false,
         }

@@ -228,3 +228,52 @@ fn who_may_not_go_to_the_host_is_refused_where_nobody_else_can() {
     assert_eq!(answers[0].reply, reply);
     assert_eq!(granted(&mut broker, &mut Snapshot::default(), seconds(3)), NOBODY);
 }
+
+#[test]
+fn nobody_has_a_higher_priority_than_an_administrator_gives() {
+    let mut broker = broker(&[100 * MIB], Limits::default());
+    let account = Account {
+        most_priority: Some(1),
+        ..Account::default()
+    };
+    broker.has_account(7, account);
+    let priorities: Vec<u32> = [(1, 9), (2, 1), (3, 0), (10, 9)]
+        .into_iter()
+        .map(|(client, priority)| {
+            let mut asked = request(Op::Begin, 1, MIB, client as u32);
+            asked.need.priority = priority;
+            assert_eq!(broker.request(client, 1, asked, seconds(client)), None);
+            broker.queue.waiters().last().unwrap().priority
+        })
+        .collect();
+    assert_eq!(priorities, [1, 1, 0, 9]);
+}
+
+#[test]
+fn who_has_places_in_vain_is_named_to_those_who_wait() {
+    let mut broker = broker(&[1000 * MIB], Limits::default());
+    broker.rules.max_processes = 4;
+    for client in [1, 2, 10] {
+        begin(&mut broker, client, 1, 10, false, seconds(0));
+    }
+    assert_eq!(
+        granted(&mut broker, &mut Snapshot::default(), seconds(0)).len(),
+        3
+    );
+    for client in [1, 10] {
+        let reply = broker.request(client, 63, request(Op::End, 1, 0, 1), seconds(1));
+        assert_eq!(reply, Some(Reply::Done));
+    }
+    begin(&mut broker, 3, 1, 10, false, seconds(2));
+    assert_eq!(granted(&mut broker, &mut Snapshot::default(), seconds(2)), NOBODY);
+    assert_eq!(
+        waits(&broker, seconds(2))[0].waits_for,
+        Some(WaitsFor::UserPlaces)
+    );
+    let idle: Vec<(u32, u32)> = broker
+        .idle_views(0)
+        .iter()
+        .map(|idle| (idle.uid, idle.processes))
+        .collect();
+    assert_eq!(idle, [(7, 1), (8, 1)], "the second one of user 7 has a task");
+}
