@@ -1,6 +1,6 @@
-//! Host memory that users and groups may have for what leaves the GPUs (`swap` in [`crate::quota`]). Memory that
-//! is beyond it stays where it is, whoever waits for it, and a process that alone could end a deadlock by going
-//! to the host is refused instead.
+//! Host memory that users and groups may have for what leaves the GPUs (`swap` in [`crate::quota`]). Memory
+//! that is beyond it stays where it is, whoever waits for it, and a process that alone could end a deadlock
+//! by going to the host is refused instead.
 
 use mgb_probe::limited::Limited;
 

@@ -1,5 +1,7 @@
-//! Which GPUs a user's programs may use ([`crate::quota`]): those that are not kept for others. Who is at work on
-//! another one when that changes goes on there; nothing begins or goes there any more.
+//! Which GPUs a user's programs may use ([`crate::quota`]): those that are not kept for others. Who is at
+//! work on another one when that changes goes on there; nothing begins or goes there any more.
+
+use std::time::Duration;
 
 use mgb_probe::limited::Limited;
 use mgb_probe::wire::{Op, Reply, Request};
@@ -70,7 +72,7 @@ impl Broker {
         cell: usize,
         request: Request,
         fit: u64,
-        since: std::time::Duration,
+        since: Duration,
     ) {
         self.held.push(Held {
             client,

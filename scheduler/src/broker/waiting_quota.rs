@@ -1,6 +1,6 @@
 //! Tasks that users and groups may have waiting (`waiting` in [`crate::quota`]): those that came last and are
-//! too many are refused once it is known that they wait. Growth is not counted, since a program would fail in the
-//! middle, and who waited already when the limit was lowered goes on waiting.
+//! too many are refused once it is known that they wait. Growth is not counted, since a program would fail in
+//! the middle, and who waited already when the limit was lowered goes on waiting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

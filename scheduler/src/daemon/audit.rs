@@ -1,5 +1,5 @@
-//! A line of the log for each order of a person: who gave it, what it is about, whose that is, and what came of
-//! it. All such lines begin with `audit order=`.
+//! A line of the log for each order of a person: who gave it, what it is about, whose that is, and what came
+//! of it. All such lines begin with `audit order=`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::client::ClientId;
 /// Users whose lines are counted at once.
 const MAX_USERS: usize = 1 << 12;
 
-/// How many lines each user who is no administrator has caused: nobody fills a disk, or hides another's lines.
+/// How many lines each user who is no administrator has caused: nobody fills a disk, or hides another's
+/// lines.
 #[derive(Debug, Default)]
 pub(super) struct Audits(BTreeMap<u32, Ration>);
 

@@ -201,7 +201,8 @@ fn mistakes_in_the_file_are_told_before_anything_starts() {
     said.failure(&["the quotas are for user nobody-of-that-name, unknown here"]);
 }
 
-/// A lab with two groups and a common pool: GPU 0 is the first one's, GPU 1 the second one's, 2 and 3 everybody's.
+/// A lab with two groups and a common pool: GPU 0 is the first one's, GPU 1 the second one's, 2 and 3 are
+/// everybody's.
 #[test]
 fn gpus_that_are_kept_for_some_are_seen_and_used_by_those_alone() {
     let [first, second] = USERS;

@@ -1,4 +1,5 @@
-//! What users may have of other things than tasks and memory: GPUs for themselves, host memory, places to wait.
+//! What users may have of other things than tasks and memory: GPUs for themselves, host memory, places to
+//! wait.
 
 use mgb_probe::limited::Limited;
 use mgb_probe::view::{Hindrance, WaitView, WaitsFor};
@@ -16,8 +17,8 @@ fn may(broker: &mut Broker, uid: u32, own: Limits) {
     broker.has_account(uid, account);
 }
 
-/// A broker over these GPUs whose users 7 and 8 may have so much, with clients 1 to 9 of the first and from 10 on
-/// of the second.
+/// A broker over these GPUs whose users 7 and 8 may have so much, with clients 1 to 9 of the first and from
+/// 10 on of the second.
 fn broker(gpus: &[u64], own: Limits) -> Broker {
     let mut broker = broker_over(gpus);
     may(&mut broker, 7, own);

@@ -15,8 +15,8 @@ fn may(broker: &mut Broker, uid: u32, gpus: u64, is_provisional: bool) {
     broker.has_account(uid, account);
 }
 
-/// Three GPUs, of which the first is user 7's, the second user 8's and the third everybody's. Clients 1 to 9 are
-/// the first one's, from 10 on the second one's.
+/// Three GPUs, of which the first is user 7's, the second user 8's and the third everybody's. Clients 1 to 9
+/// are the first one's, from 10 on the second one's.
 fn broker() -> Broker {
     let mut broker = broker_over(&[100 * MIB; 3]);
     may(&mut broker, 7, !0b010, false);
