@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{OwnerView, QuotasView};
+use mgb_probe::view::{KeptView, OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
 use crate::exit::{self, Outcome, WithCode};
@@ -51,9 +51,30 @@ fn text(quotas: &QuotasView) -> String {
     }
     let _ = match quotas.owners.as_slice() {
         [] => writeln!(text, "\nnobody has a program here"),
-        owners => write!(text, "\n{}", table(owners)),
+        owners => write!(text, "\n{}{}", table(owners), more(owners)),
     };
+    for kept in &quotas.kept {
+        let _ = writeln!(text, "{}", self::kept(kept));
+    }
     text
+}
+
+/// For whom GPUs are kept: `GPU 0, 1: kept for group vision`.
+pub fn kept(kept: &KeptView) -> String {
+    let gpus: Vec<String> = kept.gpus.iter().map(u32::to_string).collect();
+    let groups = kept
+        .groups
+        .iter()
+        .map(|gid| format!("group {}", user::group_name(*gid)));
+    let whose: Vec<String> = groups
+        .chain(kept.users.iter().map(|uid| user::name(*uid)))
+        .collect();
+    let whose = if whose.is_empty() {
+        "nobody".to_owned()
+    } else {
+        whose.join(", ")
+    };
+    format!("GPU {}: kept for {whose}", gpus.join(", "))
 }
 
 fn table(owners: &[OwnerView]) -> Table {
@@ -65,14 +86,14 @@ fn table(owners: &[OwnerView]) -> Table {
             Some(most) => format!("{has} of {most}"),
             None => has,
         };
-        let (who, weight) = if owner.is_group {
-            (format!("group {}", user::group_name(owner.id)), "-".to_owned())
+        let weight = if owner.is_group {
+            "-".to_owned()
         } else {
-            (user::name(owner.id), owner.weight.to_string())
+            owner.weight.to_string()
         };
         let most = |most: Option<u64>| most.map(|most| most.to_string());
         table.row([
-            who,
+            who(owner),
             weight,
             of(
                 Bytes(owner.bytes).to_string(),
@@ -80,11 +101,43 @@ fn table(owners: &[OwnerView]) -> Table {
             ),
             of(owner.tasks.to_string(), most(owner.most_tasks)),
             of(owner.gpus.len().to_string(), most(owner.most_gpus)),
-            owner.waiting.to_string(),
+            of(owner.waiting.to_string(), most(owner.most_waiting)),
             owner.held_back.to_string(),
         ]);
     }
     table
+}
+
+/// What else is limited, for those for whom it is: a line each.
+fn more(owners: &[OwnerView]) -> String {
+    let mut text = String::new();
+    for owner in owners {
+        let size = |bytes: u64| Bytes(bytes).to_string();
+        let each = [
+            owner
+                .most_processes
+                .map(|most| format!("{} of {most} processes on GPUs", owner.processes)),
+            owner
+                .most_alone
+                .map(|most| format!("{} of {most} GPUs for itself", owner.alone)),
+            owner
+                .most_swap_bytes
+                .map(|most| format!("{} of {} in host memory", size(owner.swap_bytes), size(most))),
+        ];
+        let each: Vec<String> = each.into_iter().flatten().collect();
+        if !each.is_empty() {
+            let _ = writeln!(text, "{}: {}", who(owner), each.join(", "));
+        }
+    }
+    text
+}
+
+fn who(owner: &OwnerView) -> String {
+    if owner.is_group {
+        format!("group {}", user::group_name(owner.id))
+    } else {
+        user::name(owner.id)
+    }
 }
 
 #[cfg(test)]
@@ -102,20 +155,35 @@ mod tests {
             gpus: vec![0, 1],
             most_gpus: Some(2),
             waiting: 3,
+            most_waiting: Some(9),
             held_back: 1,
+            processes: 2,
+            most_processes: Some(4),
+            alone: 1,
+            most_alone: Some(1),
+            swap_bytes: 1 << 30,
+            most_swap_bytes: Some(2 << 30),
             ..OwnerView::default()
         };
         let mut quotas = QuotasView {
             file: Some("/etc/mgb/quotas.toml".to_owned()),
             mistake: None,
             owners: vec![user],
+            kept: vec![KeptView {
+                gpus: vec![0, 1],
+                users: vec![],
+                groups: vec![0],
+            }],
         };
         assert_eq!(
             text(&quotas),
             "quotas of /etc/mgb/quotas.toml\n\n\
              who   weight              memory  tasks    gpus  waiting  over quota\n\
-             root       2  3.0 GiB of 4.0 GiB      2  2 of 2        3           1\n"
+             root       2  3.0 GiB of 4.0 GiB      2  2 of 2   3 of 9           1\n\
+             root: 2 of 4 processes on GPUs, 1 of 1 GPUs for itself, 1.0 GiB of 2.0 GiB in host memory\n\
+             GPU 0, 1: kept for group root\n"
         );
+        quotas.kept.clear();
         quotas.mistake = Some("line 3: what is that?".to_owned());
         quotas.owners = vec![OwnerView {
             is_group: true,

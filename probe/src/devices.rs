@@ -25,12 +25,18 @@ impl Devices {
         }
         let visible = visible_gpus(list, &uuids).unwrap_or_default();
         let shared = |at: usize| hello.gpus.iter().find(|gpu| gpu.node_index as usize == at);
+        let mut order: Vec<u32> = visible
+            .into_iter()
+            .filter_map(shared)
+            .map(|gpu| gpu.index)
+            .collect();
+        let may = |gpu: &u32| hello.usable.is_none_or(|usable| usable >> gpu & 1 == 1);
+        // Where all are kept for others the process has them in vain: mgbd says why, as it asks for one.
+        if order.iter().any(may) {
+            order.retain(may);
+        }
         Devices {
-            order: visible
-                .into_iter()
-                .filter_map(shared)
-                .map(|gpu| gpu.index)
-                .collect(),
+            order,
             is_named: list.is_some_and(|list| list.contains("GPU-")),
         }
     }
@@ -102,6 +108,7 @@ mod tests {
             client_pid: None,
             exchanged: None,
             numbering: Vec::new(),
+            usable: None,
             view: None,
         }
     }
@@ -117,6 +124,18 @@ mod tests {
         let part = hello(&[1, 2]);
         assert_eq!(Devices::of(Some("2,1"), &part).order(), [1, 0]);
         assert_eq!(Devices::of(None, &part).order(), [0, 1]);
+        // One that keeps some for others.
+        let kept = |usable| Hello {
+            usable: Some(usable),
+            ..hello(&[0, 1, 2])
+        };
+        assert_eq!(Devices::of(None, &kept(0b101)).order(), [0, 2]);
+        assert_eq!(Devices::of(Some("2,1,0"), &kept(0b011)).order(), [1, 0]);
+        assert_eq!(
+            Devices::of(Some("2"), &kept(0b011)).order(),
+            [2],
+            "mgbd says why not"
+        );
     }
 
     #[test]

@@ -83,6 +83,10 @@ pub struct Hello {
     /// a GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbering: Vec<u32>,
+    /// The GPUs that the client's user may use, one bit each by position; `None` from an mgbd that keeps none for
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usable: Option<u64>,
     /// POSIX shared-memory name of the node view, readable by everybody.
     pub view: Option<String>,
 }

@@ -14,9 +14,40 @@ pub enum Limited {
     Gpus,
     /// Processes on GPUs at once, on each GPU.
     Processes,
+    /// GPUs that tasks have for themselves at once.
+    Alone,
+    /// Bytes of host memory for what leaves GPUs.
+    Swap,
+    /// Tasks that wait to begin at once.
+    Waiting,
+    /// Which GPUs: the amounts are sets of them, one bit each.
+    Which,
 }
 
 impl Limited {
     /// All of them, by their numbers.
-    pub const ALL: [Limited; 4] = [Limited::Bytes, Limited::Tasks, Limited::Gpus, Limited::Processes];
+    pub const ALL: [Limited; 8] = [
+        Limited::Bytes,
+        Limited::Tasks,
+        Limited::Gpus,
+        Limited::Processes,
+        Limited::Alone,
+        Limited::Swap,
+        Limited::Waiting,
+        Limited::Which,
+    ];
+
+    /// What it is called where somebody waits for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limited::Bytes => "memory",
+            Limited::Tasks => "tasks",
+            Limited::Gpus => "GPUs",
+            Limited::Processes => "processes",
+            Limited::Alone => "GPUs for itself",
+            Limited::Swap => "host memory",
+            Limited::Waiting => "waiting tasks",
+            Limited::Which => "these GPUs",
+        }
+    }
 }

@@ -140,5 +140,16 @@ fn amount(what: Limited, number: u64) -> String {
         Limited::Gpus => format!("{number} GPUs"),
         Limited::Processes if number == 1 => "1 process".to_owned(),
         Limited::Processes => format!("{number} processes"),
+        Limited::Alone if number == 1 => "1 GPU for itself".to_owned(),
+        Limited::Alone => format!("{number} GPUs for itself"),
+        Limited::Swap => format!("{} of host memory", Bytes(number)),
+        Limited::Which if number == 0 => "no GPU".to_owned(),
+        Limited::Which => {
+            let numbers = (0..u64::BITS).filter(|gpu| number >> gpu & 1 == 1);
+            let numbers: Vec<String> = numbers.map(|gpu| gpu.to_string()).collect();
+            format!("GPU {}", numbers.join(", "))
+        }
+        Limited::Waiting if number == 1 => "room for 1 waiting task".to_owned(),
+        Limited::Waiting => format!("room for {number} waiting tasks"),
     }
 }

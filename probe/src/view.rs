@@ -21,10 +21,10 @@ use rustix::shm;
 use serde::{Deserialize, Serialize};
 
 pub use cut::CutView;
-pub use gpu::GpuView;
+pub use gpu::{GpuView, IdleView};
 pub use job::JobView;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
-pub use quota::{OwnerView, QuotasView};
+pub use quota::{KeptView, OwnerView, QuotasView};
 use segment::Unreadable;
 pub use segment::{MAX_DOCUMENT, SEGMENT_BYTES, Segment};
 pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};

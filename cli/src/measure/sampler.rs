@@ -128,12 +128,14 @@ mod tests {
             foreign_bytes: 0,
             warps_charged: 0,
             processes: 1,
+            idle: Vec::new(),
             launches_in_flight: 0,
             drained: false,
             lost: false,
         };
         let wait = WaitView {
             over_quota: false,
+            limited: None,
             waits_for: None,
             gpu_lost: false,
             pid: 1,

@@ -3,9 +3,12 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView, WaitsFor};
+use mgb_probe::view::{
+    Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
+};
 
 use crate::leave;
+use crate::quota;
 use crate::table::{Table, plural};
 use crate::user;
 
@@ -225,7 +228,10 @@ fn queue(queue: &[WaitView]) -> Table {
 fn kind(wait: &WaitView) -> String {
     let kind = if wait.growth { "more" } else { "new" };
     match wait.held_back {
-        None if wait.over_quota => format!("{kind}, over quota"),
+        None if wait.over_quota => match wait.limited {
+            Some(what) => format!("{kind}, over quota: {}", what.name()),
+            None => format!("{kind}, over quota"),
+        },
         None if wait.gpu_lost => format!("{kind}, GPU lost"),
         None => waits_for(wait).map_or_else(|| kind.to_owned(), |why| format!("{kind}, {why}")),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
@@ -241,6 +247,8 @@ fn waits_for(wait: &WaitView) -> Option<String> {
         WaitsFor::Growth => "others wait to grow there".to_owned(),
         WaitsFor::Places => "all places for processes are taken".to_owned(),
         WaitsFor::UserPlaces => "its user has half of all places for processes".to_owned(),
+        WaitsFor::OthersGpus => "its GPUs are kept for others".to_owned(),
+        WaitsFor::SwapQuota => "idle memory there may not go to the host: quota".to_owned(),
     })
 }
 
@@ -253,6 +261,16 @@ fn ordered(view: &NodeView) -> String {
             "GPU {} is lost: the driver cannot reach it (nvidia-smi); it is shared again once that can",
             gpu.gpu.index
         );
+    }
+    let is_for_places =
+        |wait: &WaitView| matches!(wait.waits_for, Some(WaitsFor::Places | WaitsFor::UserPlaces));
+    if view.queue.iter().any(is_for_places) {
+        for gpu in view.gpus.iter().filter(|gpu| !gpu.idle.is_empty()) {
+            let _ = writeln!(text, "{}", idle(gpu));
+        }
+    }
+    for kept in &view.quotas.kept {
+        let _ = writeln!(text, "{}", quota::kept(kept));
     }
     for gpu in view.gpus.iter().filter(|gpu| gpu.drained) {
         let left = gpu.reserved_bytes + gpu.reclaiming_bytes;
@@ -281,6 +299,17 @@ fn ordered(view: &NodeView) -> String {
         let _ = writeln!(text, "{}", leave::sentence(std::slice::from_ref(left)));
     }
     text
+}
+
+/// Who has places on a GPU in vain.
+fn idle(gpu: &GpuView) -> String {
+    let of = |idle: &IdleView| format!("{} of {}", idle.processes, user::name(idle.uid));
+    let of: Vec<String> = gpu.idle.iter().map(of).collect();
+    let (at, all) = (gpu.gpu.index, gpu.processes);
+    format!(
+        "of {all} processes on GPU {at} these run no task: {}",
+        of.join(", ")
+    )
 }
 
 /// A span of time, as coarse as it is long.

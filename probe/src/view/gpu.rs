@@ -40,4 +40,16 @@ pub struct GpuView {
     /// The driver cannot reach it: nobody is admitted until it can again.
     #[serde(default)]
     pub lost: bool,
+    /// Where half of its places for processes are taken or more: those that no task runs in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<IdleView>,
+}
+
+/// Processes of a user that have a place on a GPU, and no task between its begin and end there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleView {
+    /// The user.
+    pub uid: u32,
+    /// How many there are.
+    pub processes: u32,
 }

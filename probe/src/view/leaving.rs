@@ -34,6 +34,8 @@ pub enum Hindrance {
     Stays,
     /// The host has too little memory to spare for it.
     HostMemory,
+    /// Its user, or a group of the user's, may have no more memory in the host.
+    SwapQuota,
 }
 
 /// How a dead process's room came back. Microseconds.

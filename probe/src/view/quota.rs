@@ -11,6 +11,20 @@ pub struct QuotasView {
     pub mistake: Option<String>,
     /// Users who have programs here, and their groups with limits.
     pub owners: Vec<OwnerView>,
+    /// GPUs that are for some alone.
+    #[serde(default)]
+    pub kept: Vec<KeptView>,
+}
+
+/// GPUs that are for some alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptView {
+    /// GPU indices.
+    pub gpus: Vec<u32>,
+    /// The users, by number,
+    pub users: Vec<u32>,
+    /// and the groups.
+    pub groups: Vec<u32>,
 }
 
 impl QuotasView {
@@ -49,8 +63,23 @@ pub struct OwnerView {
     /// Processes that it may have so.
     #[serde(default)]
     pub most_processes: Option<u64>,
+    /// GPUs that its tasks have for themselves.
+    #[serde(default)]
+    pub alone: u64,
+    /// GPUs that they may have so.
+    #[serde(default)]
+    pub most_alone: Option<u64>,
+    /// Bytes of its tasks' memory that are in the host.
+    #[serde(default)]
+    pub swap_bytes: u64,
+    /// Bytes that may be there.
+    #[serde(default)]
+    pub most_swap_bytes: Option<u64>,
     /// Its requests that wait.
     pub waiting: u32,
+    /// Tasks that may wait to begin.
+    #[serde(default)]
+    pub most_waiting: Option<u64>,
     /// Of those, that wait because of a quota.
     pub held_back: u32,
     /// A group's members that have programs here, by number.

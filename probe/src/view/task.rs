@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limited::Limited;
+
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -92,6 +94,9 @@ pub struct WaitView {
     /// It is not considered because its user, or a group of the user's, has as much as it may have at once.
     #[serde(default)]
     pub over_quota: bool,
+    /// Of what that is too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limited>,
     /// It is not considered because the driver cannot reach any GPU that it could go to.
     #[serde(default)]
     pub gpu_lost: bool,
@@ -114,6 +119,10 @@ pub enum WaitsFor {
     Places,
     /// Its user has as many processes on its GPUs as one of several users may have.
     UserPlaces,
+    /// Idle memory stays on its GPUs, since those whose it is have as much in the host as they may have.
+    SwapQuota,
+    /// The GPUs that it could go to are kept for others than its user.
+    OthersGpus,
 }
 
 /// Why a request waits although there may be room for it.

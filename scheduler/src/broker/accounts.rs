@@ -13,6 +13,8 @@ pub(super) struct Accounts {
     pub(super) by_user: BTreeMap<u32, Account>,
     /// Any of them has limits.
     pub(super) limits: bool,
+    /// Some GPU is kept from any of them.
+    pub(super) kept: bool,
     /// There were clients of several users.
     pub(super) several: bool,
     /// What those who are limited have, as of this round.
@@ -26,6 +28,11 @@ pub(super) struct Accounts {
     pub(super) alone: BTreeSet<(ClientId, usize)>,
     /// Processes of each user on each GPU, as of this round; `None` where places are plenty.
     pub(super) places: Option<BTreeMap<(u32, usize), u32>>,
+    /// GPUs where idle memory stays since its users may have no more in the host, one bit each, as of the
+    /// last whole round.
+    pub(super) kept_by_swap: u64,
+    /// Until when waiting tasks were last counted.
+    pub(super) counted_waiting: Duration,
     /// When something of a user was granted last.
     pub(super) served: BTreeMap<u32, Duration>,
 }

@@ -157,12 +157,27 @@ impl Broker {
             );
             request.need.flags &= !ALONE;
         }
+        self.lower_priority(key, &mut request);
         let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();
         let allowed: Vec<usize> = (0..gpus.len())
             .filter(|gpu| request.gpus & (1 << gpu) != 0)
             .collect();
-        let Some(&largest) = allowed.iter().max_by_key(|&&gpu| gpus[gpu].usable_bytes) else {
+        let may = self.usable(key.client);
+        let usable: Vec<usize> = allowed
+            .iter()
+            .copied()
+            .filter(|gpu| may >> gpu & 1 == 1)
+            .collect();
+        if usable.is_empty() && !allowed.is_empty() {
+            if self.is_provisional(key.client) {
+                self.hold_until_known(key.client, cell, request, request.gpus, now);
+                return None;
+            }
+            self.counts.refused += 1;
+            return Some(self.none_usable(key.client, &request));
+        }
+        let Some(&largest) = usable.iter().max_by_key(|&&gpu| gpus[gpu].usable_bytes) else {
             self.counts.refused += 1;
             return Some(Reply::NoGpu);
         };
@@ -170,7 +185,8 @@ impl Broker {
             .iter()
             .filter(|&&gpu| bytes.saturating_add(gpus[gpu].context_bytes) <= self.most_bytes(gpu))
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
-        if fit == 0 {
+        let open = fit & may;
+        if open == 0 {
             let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
             let wanted = bytes.saturating_add(context);
             if request.site != 0 {
@@ -183,7 +199,7 @@ impl Broker {
             }
             return Some(self.never_fits(key.client, wanted, usable, now));
         }
-        if let Some(reply) = self.over_quota_alone(key, &request, fit) {
+        if let Some(reply) = self.over_quota_alone(key, &request, open) {
             self.counts.refused += 1;
             return Some(reply);
         }
@@ -201,15 +217,26 @@ impl Broker {
                 request,
                 since: now,
                 bytes,
-                expected_bytes: self.expected_bytes(&request, fit, grows.saturating_add(overhead)),
+                expected_bytes: self.expected_bytes(&request, open, grows.saturating_add(overhead)),
                 overhead,
-                gpus: fit,
+                gpus: open,
                 fit,
                 which,
             },
             lasts.unwrap_or(Duration::MAX),
         );
         None
+    }
+
+    /// A task has no higher priority than an administrator gives its user.
+    fn lower_priority(&self, key: TaskKey, request: &mut Request) {
+        let account = self.accounts.by_user.get(&self.user(key.client));
+        let most = account.and_then(|account| account.most_priority);
+        let most = most.unwrap_or(u32::MAX);
+        if request.need.priority > most {
+            tracing::debug!(client = key.client, most, "its user may have no higher priority");
+            request.need.priority = most;
+        }
     }
 
     fn never_fits(&mut self, client: ClientId, wanted: u64, largest: u64, now: Duration) -> Reply {

@@ -119,7 +119,7 @@ impl Broker {
     }
 
     /// Whether a client's orders may be about everybody's programs.
-    fn administers(&self, client: ClientId) -> bool {
+    pub fn administers(&self, client: ClientId) -> bool {
         self.clients.get(&client).is_some_and(|entry| entry.administers)
     }
 

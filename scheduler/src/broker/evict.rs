@@ -111,6 +111,7 @@ impl Broker {
             return;
         }
         let idle = self.idle(snapshot, now);
+        let idle = self.that_may_swap(idle);
         if idle.is_empty() {
             return;
         }
@@ -138,6 +139,10 @@ impl Broker {
             }
         };
         for own in chosen {
+            // What was ordered before it may have been the last that may go to the host.
+            if !self.may_swap(own.client, own.bytes) {
+                continue;
+            }
             tracing::info!(
                 client = own.client,
                 gpu = own.gpu,
@@ -155,6 +160,7 @@ impl Broker {
             return;
         };
         let gpu = order.gpu();
+        let moves = matches!(order, Order::Move { .. });
         let agent = &mut entry.agent;
         agent.last = agent.last.wrapping_add(1).max(1);
         agent.given = Some(Given {
@@ -163,7 +169,7 @@ impl Broker {
             bytes,
             since: now,
             waits_for_work: !matches!(order, Order::Evict { .. }),
-            moves: matches!(order, Order::Move { .. }),
+            moves,
         });
         tracing::info!(
             client,
@@ -173,9 +179,13 @@ impl Broker {
             ?order,
             "its memory is to leave"
         );
+        let number = agent.last;
+        if !moves {
+            self.count_swap(client, bytes);
+        }
         self.orders.push(OrderTo {
             client,
-            number: agent.last,
+            number,
             order,
         });
     }

@@ -95,8 +95,9 @@ impl Broker {
     pub(super) fn replace_leaders(&mut self, now: Duration) {
         let (queue, held) = (&self.queue, &self.held);
         let over_quota = |key| {
-            held.iter()
-                .any(|held| held.key() == key && matches!(held.why, Why::Quota(_) | Why::Places))
+            held.iter().any(|held| {
+                held.key() == key && matches!(held.why, Why::Quota(..) | Why::Places | Why::OthersGpus)
+            })
         };
         for follower in self.jobs.replace_leaders(|key| queue.has(key) || over_quota(key)) {
             let (client, cell) = (follower.client, follower.cell);

@@ -46,7 +46,8 @@ impl Broker {
             numbering: Numbering::exchanging(request.first, gpu as u32),
         };
         let count = self.ledger.gpus().len();
-        let visible = request.gpus & u64::MAX.checked_shr(u64::BITS - count as u32).unwrap_or(0);
+        let usable = request.gpus & self.usable(waiting.client);
+        let visible = usable & u64::MAX.checked_shr(u64::BITS - count as u32).unwrap_or(0);
         if request.flags & NUMBERED == 0 || visible >> request.first & 1 == 0 {
             return Some(only_first);
         }

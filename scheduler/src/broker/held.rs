@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::limited::Limited;
 use mgb_probe::view::HeldBack;
 use mgb_probe::wire::{Op, Request};
 
@@ -32,8 +33,10 @@ pub(super) enum Why {
     Lost,
     /// Its user has as many processes on its GPUs as one of several users may have.
     Places,
-    /// With it, these would have more than they may have.
-    Quota(Owner),
+    /// The GPUs that it could go to are kept for others.
+    OthersGpus,
+    /// With it, these would have more of that than they may have.
+    Quota(Owner, Limited),
 }
 
 impl Held {

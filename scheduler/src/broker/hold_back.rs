@@ -21,8 +21,14 @@ impl Broker {
     /// Takes out of the queue what is to be held back, and puts in again what is not any more. Called before
     /// anything is granted.
     pub(super) fn hold_back(&mut self, now: Duration) {
+        self.refuse_without_gpu();
         let is_limited = self.counts_amounts() | self.counts_places();
-        if self.suspended.is_empty() && self.closed() == 0 && self.held.is_empty() && !is_limited {
+        if self.suspended.is_empty()
+            && self.closed() == 0
+            && self.held.is_empty()
+            && !is_limited
+            && !self.keeps_gpus()
+        {
             self.widen();
             return;
         }
@@ -52,7 +58,7 @@ impl Broker {
     pub(super) fn let_go_on(&mut self, held: &Held, now: Duration) {
         let since = match held.why {
             Why::Person(_) | Why::Lost => now,
-            Why::Quota(_) | Why::Places => held.since,
+            Why::Quota(..) | Why::Places | Why::OthersGpus => held.since,
         };
         let (client, cell) = (held.client, held.cell);
         if let Some(reply) = self.request(client, cell, held.request, since) {
@@ -63,6 +69,14 @@ impl Broker {
     fn why_held(&self, key: TaskKey, request: &Request, fit: u64) -> Option<Why> {
         if self.is_suspended(key.client) {
             return Some(Why::Person(HeldBack::Suspended));
+        }
+        let fit = if request.op == Op::Begin {
+            fit & self.usable(key.client)
+        } else {
+            fit
+        };
+        if fit == 0 {
+            return Some(Why::OthersGpus);
         }
         if request.op == Op::Begin && self.open_among(key.client, fit) == 0 && fit & !self.drained != 0 {
             let is_lost = fit & !self.closed() == 0;
@@ -80,13 +94,14 @@ impl Broker {
             return Some(Why::Person(HeldBack::Drained));
         }
         self.over_quota(key, request, self.open_among(key.client, fit))
-            .map(Why::Quota)
+            .map(|(owner, what)| Why::Quota(owner, what))
     }
 
     /// Of these GPUs, those that take a client's task. Where a process has a context on a GPU that is lost,
     /// it is to hear so of the driver, as soon as it can, and does not wait until the GPU is back: the
     /// context will not be.
     fn open_among(&self, client: ClientId, gpus: u64) -> u64 {
+        let gpus = gpus & self.usable(client);
         match gpus & !self.closed() {
             0 => gpus & !self.drained & self.contexts_of(client),
             open => self.with_place(client, open),
@@ -96,7 +111,7 @@ impl Broker {
     /// Has requests to begin go to all GPUs that are not drained and within their users' quotas, and to no
     /// others.
     fn widen(&mut self) {
-        let narrows = self.closed() != 0 || self.has_limits() || self.is_any_full();
+        let narrows = self.closed() != 0 || self.keeps_gpus() || self.has_limits() || self.is_any_full();
         if !narrows && !self.narrowed {
             return;
         }

@@ -189,6 +189,12 @@ impl Jobs {
             .collect()
     }
 
+    /// A request waits no more.
+    pub(super) fn drop_follower(&mut self, client: ClientId, cell: usize) {
+        self.followers
+            .retain(|follower| (follower.client, follower.cell) != (client, cell));
+    }
+
     /// The client asks for nothing any more.
     pub(super) fn hang_up(&mut self, client: ClientId) {
         self.followers.retain(|follower| follower.client != client);

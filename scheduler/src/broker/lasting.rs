@@ -89,6 +89,8 @@ impl Broker {
                 });
             }
         }
+        // Who waits has waited before.
+        self.accounts.counted_waiting = now;
         let standing = &image.standing;
         self.drained = standing.drained;
         let processes = standing.processes.iter();

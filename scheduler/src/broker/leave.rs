@@ -91,6 +91,8 @@ impl Broker {
                 None
             } else if bytes > host {
                 Some(Hindrance::HostMemory)
+            } else if !self.may_swap(client, bytes) {
+                Some(Hindrance::SwapQuota)
             } else if !is_suspended && idle.is_none_or(|length| length < LEAST_IDLE) {
                 Some(Hindrance::Busy)
             } else {

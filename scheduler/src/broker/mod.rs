@@ -40,12 +40,15 @@ mod show;
 mod snapshot;
 mod stuck;
 mod suspended;
+mod swap_quota;
 mod took;
 mod turns;
+mod usable;
 mod usage;
 mod user_places;
 mod view;
 mod waiting;
+mod waiting_quota;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -189,6 +189,9 @@ impl Broker {
             return bad("the policy in force places tasks for good");
         }
         let tasks = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu != to);
+        if self.usable(client) & (1 << to) == 0 {
+            return bad("that GPU is kept for others than its user: see `mgb quota`");
+        }
         if !self.may_be_on(client, to) {
             return bad("its user may have no more GPUs: see `mgb quota`");
         }

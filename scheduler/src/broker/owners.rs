@@ -59,13 +59,16 @@ impl Broker {
             most_tasks: limits.tasks,
             most_gpus: limits.gpus,
             most_processes: limits.processes,
+            most_alone: limits.alone,
+            most_swap_bytes: limits.swap,
+            most_waiting: limits.waiting,
             ..OwnerView::default()
         }
     }
 
     fn waits_of(&self, client: ClientId) -> (u32, u32) {
         let held = self.held.iter().filter(|held| held.client == client);
-        let over = held.clone().filter(|held| matches!(held.why, Why::Quota(_)));
+        let over = held.clone().filter(|held| matches!(held.why, Why::Quota(..)));
         let all = self.queue.of(client).count() + held.count();
         (all as u32, over.count() as u32)
     }
@@ -75,6 +78,8 @@ fn add(view: &mut OwnerView, amount: Amount) {
     view.bytes = view.bytes.saturating_add(amount.bytes);
     view.tasks += amount.tasks;
     view.processes += amount.processes;
+    view.alone += amount.alone;
+    view.swap_bytes = view.swap_bytes.saturating_add(amount.swap);
     let on = |gpu: &u32| amount.gpus & (1 << gpu) != 0 && !view.gpus.contains(gpu);
     let more: Vec<u32> = (0..u64::BITS).filter(on).collect();
     view.gpus.extend(more);

@@ -35,14 +35,20 @@ impl Broker {
         if self.places.count_of(uid) >= MOST_OF_USER {
             return bad("the user has too many jobs of several GPUs at once");
         }
+        let usable = self.usable(client);
         let allowed = (0..self.ledger.gpus().len()).filter(|gpu| {
             let bit = 1 << gpu;
-            request.gpus & bit & !self.closed() != 0
+            request.gpus & usable & bit & !self.closed() != 0
         });
         let load = |gpu| ((self.places.jobs_on(gpu), self.next_load(gpu)), gpu);
         let Some(gpus) = best(allowed.map(load).collect(), usize::try_from(count).unwrap_or(0)) else {
             self.counts.refused += 1;
-            return Reply::NoGpu;
+            let is_kept = request.gpus & !usable & !self.closed() != 0 && usable != u64::MAX;
+            return if is_kept {
+                self.none_usable(client, request)
+            } else {
+                Reply::NoGpu
+            };
         };
         self.places.give(job, gpus, client);
         Reply::Placed { gpus }

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mgb_probe::limited::Limited;
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request};
 
@@ -32,6 +33,7 @@ impl Broker {
         accounts.insert(uid, account);
         self.accounts.several |= accounts.len() > 1;
         self.accounts.limits = accounts.values().any(|account| !account.limits.is_empty());
+        self.accounts.kept = accounts.values().any(|account| account.gpus != u64::MAX);
     }
 
     /// Whether it is known what holds for a user.
@@ -94,11 +96,14 @@ impl Broker {
                 client,
                 Amount {
                     bytes: bytes.saturating_add(self.ledger.taken_by(client, gpu)),
-                    tasks: 0,
                     gpus,
                     processes: 1,
+                    ..Amount::default()
                 },
             );
+        }
+        for (client, amount) in self.on_their_way() {
+            add(client, amount);
         }
         for (uid, amount) in self.accounts.reclaiming.values() {
             for (owner, _) in self.accounts.limits(*uid) {
@@ -117,9 +122,8 @@ impl Broker {
         for entry in lost {
             let amount = Amount {
                 bytes: entry.bytes,
-                tasks: 0,
                 gpus: 1 << entry.gpu,
-                processes: 0,
+                ..Amount::default()
             };
             self.accounts.reclaiming.insert(entry.id, (uid, amount));
         }
@@ -133,6 +137,7 @@ impl Broker {
             .saturating_add(self.ledger.taken_by(client, gpu));
         Amount {
             bytes: info.usable_bytes.saturating_sub(beside),
+            alone: 1,
             ..Amount::default()
         }
     }
@@ -151,8 +156,8 @@ impl Broker {
         Amount {
             bytes: there.saturating_add(arrival),
             tasks: u64::from(!is_at_rest),
-            gpus: 0,
-            processes: 0,
+            swap: held.evicted,
+            ..Amount::default()
         }
     }
 
@@ -171,9 +176,9 @@ impl Broker {
     fn contexts_amount(&self, client: ClientId) -> Amount {
         let contexts = self.ledger.contexts_of(client).map(|gpu| Amount {
             bytes: self.ledger.gpus()[gpu].context_bytes + self.ledger.taken_by(client, gpu),
-            tasks: 0,
             gpus: 1 << gpu,
             processes: 1,
+            ..Amount::default()
         });
         contexts.fold(Amount::default(), Amount::and)
     }
@@ -181,10 +186,12 @@ impl Broker {
     /// What a request asks for on a GPU.
     fn asks(&self, key: TaskKey, request: &Request, gpu: usize) -> Amount {
         let begins = request.op == Op::Begin;
-        let bytes = if self.accounts.alone.contains(&(key.client, gpu)) {
+        let is_alone = self.accounts.alone.contains(&(key.client, gpu));
+        let wants_alone = begins && request.need.flags & ALONE != 0 && !self.ledger.blind();
+        let bytes = if is_alone {
             // All of the GPU is its user's already.
             0
-        } else if begins && request.need.flags & ALONE != 0 && !self.ledger.blind() {
+        } else if wants_alone {
             self.rest_of_gpu(key.client, gpu)
         } else if begins {
             self.ledger.cost(key.client, gpu, request.need.reserved_bytes())
@@ -196,6 +203,8 @@ impl Broker {
             tasks: u64::from(begins),
             gpus: 1 << gpu,
             processes: u64::from(!self.ledger.has_context(key.client, gpu)),
+            alone: u64::from(wants_alone && !is_alone),
+            swap: 0,
         }
     }
 
@@ -258,8 +267,8 @@ impl Broker {
         }
     }
 
-    /// Whose quota keeps a request from all of these GPUs; `None`: it may go to one of them.
-    pub(super) fn over_quota(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<Owner> {
+    /// Whose quota keeps a request from all of these GPUs, and what of it; `None`: it may go to one of them.
+    pub(super) fn over_quota(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<(Owner, Limited)> {
         if !self.accounts.limits {
             return None;
         }
@@ -268,12 +277,13 @@ impl Broker {
             let gpu = self.ledger.task(key)?.gpu;
             return self
                 .beyond(key.client, self.asks(key, request, gpu), limits)
-                .map(|(owner, _)| owner);
+                .map(|(owner, beyond)| (owner, beyond.what));
         }
         let mut whose = None;
         for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus & (1 << gpu) != 0) {
             let more = self.asks(key, request, gpu);
-            whose = Some(self.beyond(key.client, more, limits)?.0);
+            let (owner, beyond) = self.beyond(key.client, more, limits)?;
+            whose = Some((owner, beyond.what));
         }
         whose
     }
@@ -309,7 +319,7 @@ impl Broker {
             gpus: limits.gpus,
             ..Limits::default()
         });
-        beyond.is_none()
+        beyond.is_none() && self.usable(client) & (1 << gpu) != 0
     }
 
     /// A request is about to be granted: what its user has is more by that.
@@ -340,20 +350,20 @@ impl Broker {
     pub(super) fn are_enough(&self, held: &Held) -> bool {
         let uid = self.user(held.client);
         let own = self.queue.iter().filter(|other| self.user(other.client) == uid);
-        matches!(held.why, Why::Quota(_) | Why::Places) && own.take(ENOUGH).count() == ENOUGH
+        matches!(held.why, Why::Quota(..) | Why::Places) && own.take(ENOUGH).count() == ENOUGH
     }
 
     /// Whether any request waits for what others of its user have.
     pub(super) fn presses_quota(&self) -> bool {
-        let waits = |held: &Held| matches!(held.why, Why::Quota(_) | Why::Places);
+        let waits = |held: &Held| matches!(held.why, Why::Quota(..) | Why::Places);
         self.held.iter().any(waits)
     }
 
     /// The clients that share a quota for which a request waits.
     pub(super) fn pressed_by_quota(&self) -> impl Iterator<Item = ClientId> {
         let owners = self.held.iter().filter_map(|held| match held.why {
-            Why::Quota(owner) => Some(owner),
-            Why::Person(_) | Why::Lost | Why::Places => None,
+            Why::Quota(owner, _) => Some(owner),
+            Why::Person(_) | Why::Lost | Why::Places | Why::OthersGpus => None,
         });
         let owners: BTreeSet<Owner> = owners.collect();
         self.clients
@@ -368,7 +378,7 @@ impl Broker {
     /// Where all who share a quota and hold something wait, lets the eldest go beyond it.
     pub(super) fn let_eldest_beyond(&mut self, snapshot: &Snapshot, now: Duration) {
         let waits = self.held.iter().filter_map(|held| match held.why {
-            Why::Quota(owner) if self.holds_something(held.client) => Some((owner, held.client)),
+            Why::Quota(owner, _) if self.holds_something(held.client) => Some((owner, held.client)),
             _ => None,
         });
         let mut eldest: BTreeMap<Owner, ClientId> = BTreeMap::new();
@@ -380,7 +390,9 @@ impl Broker {
             if self.can_any_go_on(owner, snapshot, now) {
                 continue;
             }
-            let its = |held: &Held| held.client == client && held.why == Why::Quota(owner);
+            let its = |held: &Held| {
+                held.client == client && matches!(held.why, Why::Quota(whose, _) if whose == owner)
+            };
             let Some(at) = self.held.iter().position(its) else {
                 continue;
             };
@@ -443,7 +455,7 @@ impl Broker {
     }
 }
 
-fn over(beyond: Beyond) -> Reply {
+pub(super) fn over(beyond: Beyond) -> Reply {
     Reply::OverQuota {
         what: beyond.what,
         wanted: beyond.wanted,

@@ -75,6 +75,7 @@ impl Broker {
             waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
             held_back: None,
             over_quota: false,
+            limited: None,
             gpu_lost: false,
             waits_for: None,
         });
@@ -89,11 +90,19 @@ impl Broker {
             waited_ms: now.saturating_sub(held.since).as_millis() as u64,
             held_back: match held.why {
                 Why::Person(why) => Some(why),
-                Why::Quota(_) | Why::Lost | Why::Places => None,
+                Why::Quota(..) | Why::Lost | Why::Places | Why::OthersGpus => None,
             },
-            over_quota: matches!(held.why, Why::Quota(_)),
+            over_quota: matches!(held.why, Why::Quota(..)),
+            limited: match held.why {
+                Why::Quota(_, what) => Some(what),
+                _ => None,
+            },
             gpu_lost: held.why == Why::Lost,
-            waits_for: (held.why == Why::Places).then_some(WaitsFor::UserPlaces),
+            waits_for: match held.why {
+                Why::Places => Some(WaitsFor::UserPlaces),
+                Why::OthersGpus => Some(WaitsFor::OthersGpus),
+                _ => None,
+            },
         });
         let growing = self
             .queue
@@ -118,6 +127,7 @@ impl Broker {
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
                 held_back: None,
                 over_quota: false,
+                limited: None,
                 gpu_lost: false,
                 waits_for: self.waits_for(waiting, gathers, growing, now),
             })
@@ -157,7 +167,7 @@ impl Broker {
         let is_full = |gpu: &usize| self.ledger.processes(*gpu) >= self.rules.max_processes;
         let grows = |gpu: &usize| growing & (1 << gpu) != 0;
         match fitting.as_slice() {
-            [] => None,
+            [] => self.keeps_swap(waiting.gpus).then_some(WaitsFor::SwapQuota),
             all if all.iter().all(is_full) => Some(WaitsFor::Places),
             all if all.iter().all(|gpu| is_full(gpu) || grows(gpu)) => Some(WaitsFor::Growth),
             _ => None,

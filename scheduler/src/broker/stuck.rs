@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
+use super::quota::over;
 use super::{Answer, Broker, Client, Snapshot, SwapOrder, Waiting, reserved_on};
 use crate::client::ClientId;
 use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
@@ -27,7 +28,12 @@ impl Broker {
             if blocked.is_empty() {
                 return;
             }
-            let holders = self.holders(snapshot, now);
+            let mut holders = self.holders(snapshot, now);
+            for holder in &mut holders {
+                if !self.may_swap(holder.client, holder.swappable) {
+                    holder.swappable = 0;
+                }
+            }
             match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
                 Some(Way::Swap { client, gpu, whose }) => {
@@ -44,11 +50,19 @@ impl Broker {
                     for waiting in refused {
                         tracing::warn!(client, "everybody waits and nobody can be swapped: refused");
                         self.counts.refused += 1;
-                        self.answer(&waiting, Reply::Deadlock, answers);
+                        let by_quota = self.beyond_swap(client, self.swappable(client));
+                        self.answer(&waiting, by_quota.map_or(Reply::Deadlock, over), answers);
                     }
                 }
             }
         }
+    }
+
+    /// Bytes of the client's tasks that are not its whole process.
+    fn swappable(&self, client: ClientId) -> u64 {
+        let tasks = self.ledger.tasks_of(client);
+        let parts = tasks.filter(|(_, held)| !held.whole_process);
+        parts.map(|(_, held)| held.reserved).sum()
     }
 
     /// Lets tasks begin that have wanted a GPU for themselves very long, where all others on one only wait.

@@ -3,7 +3,10 @@
 //! out, no user of several has more than half of a GPU's places by processes that begin there. What would be
 //! beyond that is held back ([`super::hold_back`]).
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use mgb_probe::view::IdleView;
 
 use super::Broker;
 use crate::client::ClientId;
@@ -51,6 +54,31 @@ impl Broker {
         let full = own.filter(|(_, count)| **count >= self.most_places());
         let full = full.fold(0, |set, ((_, gpu), _)| set | 1 << gpu);
         gpus & !full
+    }
+
+    /// Who has places on a GPU and runs nothing there, where half of all are taken: the most first.
+    pub fn idle_views(&self, gpu: usize) -> Vec<IdleView> {
+        if self.ledger.processes(gpu) < self.most_places() {
+            return Vec::new();
+        }
+        let at_work: BTreeSet<ClientId> = self
+            .ledger
+            .tasks()
+            .filter(|(_, held)| held.gpu == gpu && held.running)
+            .map(|(key, _)| key.client)
+            .collect();
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        for (client, _, _) in self.ledger.contexts().filter(|(_, there, _)| *there == gpu) {
+            if !at_work.contains(&client) {
+                *counts.entry(self.user(client)).or_default() += 1;
+            }
+        }
+        let mut idle: Vec<IdleView> = counts
+            .into_iter()
+            .map(|(uid, processes)| IdleView { uid, processes })
+            .collect();
+        idle.sort_by_key(|idle| Reverse(idle.processes));
+        idle
     }
 
     /// A request of the client is about to be granted there.

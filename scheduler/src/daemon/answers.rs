@@ -76,6 +76,8 @@ impl Server {
             let answers = self.broker.serve(&mut snapshot, now);
             self.deliver(answers);
         }
+        let refused = self.broker.refuse_beyond_waiting(now);
+        self.deliver(refused);
         self.recent = (!self.broker.waiting()).then_some((snapshot, now));
         self.carry_orders();
     }

@@ -83,6 +83,7 @@ impl Server {
                 client_pid: Some(guest.pid),
                 exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
                 numbering: self.broker.numbering((guest.whose.account, guest.job)),
+                usable: self.usable_by(guest.whose.account),
                 view,
                 ..self.hello.clone()
             };
@@ -369,6 +370,11 @@ impl Server {
             } else {
                 self.broker.request(id, cell, request, now)
             };
+            if let Some(reply) = &reply
+                && request.is_control()
+            {
+                self.audit(id, &request, reply);
+            }
             if let Some(reply) = reply {
                 answers.push(Answer {
                     client: id,

@@ -8,6 +8,7 @@
 //! | `greet`    | the handshake, and what it refuses |
 //! | `descriptors` | how many are open, and what is said of that |
 //! | `excess`   | how many more than clients account for, and when that is news |
+//! | `audit`    | a line of the log for each order of a person |
 //! | `arrivals` | who has said hello and waits for what is looked up |
 //! | `coming`   | how they come in |
 //! | `lookups`  | what is looked up beside the loop, since it may hang |
@@ -60,6 +61,11 @@ mod activity;
 mod answers;
 mod apart;
 mod arrivals;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the kernel's own word on a process's name"
+)]
+mod audit;
 mod backlog;
 mod beyond;
 mod boards;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mgb_probe::Gpu;
 use mgb_probe::view::{OwnerView, QuotasView};
 
 use super::lookups::{Found, LOOKUP_TIMEOUT, Lookups};
@@ -22,6 +23,8 @@ const MAX_USERS: usize = 1 << 12;
 pub(super) struct QuotaFile {
     path: Option<PathBuf>,
     quotas: Arc<Quotas>,
+    /// The GPUs that are shared.
+    gpus: Vec<Gpu>,
     mistake: Option<String>,
     users: BTreeMap<u32, Known>,
 }
@@ -36,7 +39,11 @@ enum Known {
 
 impl QuotaFile {
     /// Reads it; without one nobody is limited.
-    pub(super) fn read(path: Option<PathBuf>, lookups: &Lookups) -> Result<QuotaFile, QuotasError> {
+    pub(super) fn read(
+        path: Option<PathBuf>,
+        gpus: &[Gpu],
+        lookups: &Lookups,
+    ) -> Result<QuotaFile, QuotasError> {
         let Some(file) = &path else {
             return Ok(QuotaFile::default());
         };
@@ -51,10 +58,11 @@ impl QuotaFile {
                 ),
             }
         }
-        warn_of(&quotas);
+        find_gpus(&mut quotas, gpus);
         Ok(QuotaFile {
             path,
             quotas: Arc::new(quotas),
+            gpus: gpus.to_vec(),
             ..QuotaFile::default()
         })
     }
@@ -109,6 +117,7 @@ impl QuotaFile {
             file: self.path.as_ref().map(|path| path.display().to_string()),
             mistake: self.mistake.clone(),
             owners,
+            kept: self.quotas.kept_views(),
         }
     }
 
@@ -124,14 +133,16 @@ impl QuotaFile {
     /// It was read again. A file with a mistake changes nothing.
     pub(super) fn read_again(&mut self, read: Result<Quotas, QuotasError>) {
         match read {
-            Ok(quotas) => {
-                warn_of(&quotas);
+            Ok(mut quotas) => {
+                find_gpus(&mut quotas, &self.gpus);
+                tracing::info!(order = "reload", outcome = "done", "audit");
                 tracing::info!(file = ?self.path, "read the quotas again");
                 self.quotas = Arc::new(quotas);
                 self.users.clear();
                 self.mistake = None;
             }
             Err(error) => {
+                tracing::info!(order = "reload", outcome = %error, "audit");
                 tracing::error!(%error, "the quotas stay as they were");
                 self.mistake = Some(error.to_string());
             }
@@ -153,8 +164,10 @@ fn named(file: PathBuf, lookups: &Lookups) -> Option<Result<Quotas, QuotasError>
         })
 }
 
-fn warn_of(quotas: &Quotas) {
-    for unknown in &quotas.unknown {
+/// Finds the GPUs that they name, and warns of all that is unknown.
+fn find_gpus(quotas: &mut Quotas, gpus: &[Gpu]) {
+    let unknown = quotas.find_gpus(gpus);
+    for unknown in quotas.unknown.iter().chain(&unknown) {
         tracing::warn!("the quotas name {unknown}, which this system does not know");
     }
 }

@@ -4,20 +4,38 @@ use rustix::net::RecvFlags;
 
 use super::server::Server;
 use crate::client::ClientId;
+use crate::quota::Account;
 
 impl Server {
     /// A client's process is this user's.
     pub(super) fn belongs_to(&mut self, id: ClientId, uid: u32) {
         self.broker.belongs_to(id, uid);
         if !self.broker.knows_account(uid) {
-            self.broker.has_account(uid, self.quotas.account(uid));
+            let account = self.account_of(uid);
+            self.broker.has_account(uid, account);
         }
+    }
+
+    /// What holds for a user. Of several users none raises a priority by himself.
+    fn account_of(&self, uid: u32) -> Account {
+        let mut account = self.quotas.account(uid);
+        if self.config.users.are_several() {
+            account.most_priority.get_or_insert(0);
+        }
+        account
+    }
+
+    /// The GPUs that a user may use; `None`: all.
+    pub(super) fn usable_by(&self, uid: u32) -> Option<u64> {
+        let gpus = self.quotas.account(uid).gpus;
+        (gpus != u64::MAX).then_some(gpus)
     }
 
     /// What holds for a user is known now, or is something else.
     pub(super) fn renew_account(&mut self, uid: u32) {
         if self.broker.knows_account(uid) {
-            self.broker.has_account(uid, self.quotas.account(uid));
+            let account = self.account_of(uid);
+            self.broker.has_account(uid, account);
             self.changed = true;
         }
     }

@@ -10,6 +10,7 @@ use rustix::event::epoll;
 
 use super::activity::Activities;
 use super::arrivals::Coming;
+use super::audit::Audits;
 use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
@@ -108,6 +109,8 @@ pub struct Server {
     pub(super) lists: Lists,
     pub(super) pauses: Pauses,
     pub(super) offenders: u64,
+    /// Lines of the log about people's orders.
+    pub(super) audits: Audits,
     /// Lines of the log about clients that do wrong.
     pub(super) ration: Ration,
     /// When it came up.
@@ -139,7 +142,7 @@ impl Server {
         }
         // Before anything that clients have sent is open here.
         let lookups = Lookups::new().map_err(DaemonError::Lookups)?;
-        let quotas = QuotaFile::read(config.quotas.clone(), &lookups)?;
+        let quotas = QuotaFile::read(config.quotas.clone(), node.gpus(), &lookups)?;
         let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener)?;
@@ -181,6 +184,7 @@ impl Server {
             client_pid: None,
             exchanged: None,
             numbering: Vec::new(),
+            usable: None,
             view: Some(boards.whole().to_owned()),
         };
         epoll::add(
@@ -243,6 +247,7 @@ impl Server {
             lists: Lists::default(),
             pauses: Pauses::default(),
             offenders: 0,
+            audits: Audits::default(),
             ration: Ration::default(),
             start,
             idle: Some(start),
@@ -330,6 +335,7 @@ impl Server {
                 .filter_map(|event| Source::from_data(event.data))
                 .collect();
             if sources.contains(&Source::Stop) {
+                tracing::info!(order = "stop", clients = self.clients.len(), "audit");
                 tracing::info!(clients = self.clients.len(), "told to stop");
                 return Ok(());
             }

@@ -179,6 +179,7 @@ pub(super) fn node_view(
             launches_in_flight: seen.launches,
             drained: broker.is_drained(at),
             lost: seen.is_lost,
+            idle: broker.idle_views(at),
         }
     };
     let (tasks, queue) = (broker.task_views(held, now), broker.wait_views(now));

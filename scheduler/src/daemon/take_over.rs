@@ -137,6 +137,7 @@ impl Server {
                 client_pid: Some(known.pid),
                 exchanged: None,
                 numbering: Vec::new(),
+                usable: self.usable_by(known.uid),
                 view: self.boards.of(client.uid, client.reader).ok().map(str::to_owned),
                 ..self.hello.clone()
             };

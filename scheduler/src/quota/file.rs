@@ -5,7 +5,10 @@
 //! bytes = "80GiB"
 //! gpus = 1
 //! processes = 8        # with a context on a GPU, counted on each
-//! alone = false        # none has a GPU for itself
+//! alone = 1            # GPUs that tasks have for themselves; false: none, true: any number
+//! swap = "64GiB"       # host memory for what leaves GPUs
+//! waiting = 100        # tasks that wait to begin
+//! priority = 0         # the highest MGB_PRIORITY that counts
 //!
 //! [users.alice]        # what is not said here is as in [default]
 //! bytes = "unlimited"
@@ -14,16 +17,21 @@
 //! [groups.students]    # all members together; the weight is each one's
 //! bytes = "120GiB"
 //! tasks = 40
+//!
+//! [gpus]               # see the module `gpus`
+//! "0-1" = ["group:students"]
 //! ```
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use mgb_probe::size;
+use mgb_probe::view::KeptView;
+use mgb_probe::{Gpu, size};
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::Deserialize;
 
+use super::gpus::GpuRules;
 use super::{Account, Limits, Owner};
 
 /// Why a file has no quotas.
@@ -55,8 +63,19 @@ struct WrittenEntry {
     tasks: Option<Written>,
     gpus: Option<Written>,
     processes: Option<Written>,
-    alone: Option<bool>,
+    alone: Option<WrittenAlone>,
+    swap: Option<Written>,
+    waiting: Option<Written>,
+    priority: Option<Written>,
     weight: Option<u32>,
+}
+
+/// How many GPUs tasks may have for themselves: a number, or whether they may at all.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum WrittenAlone {
+    May(bool),
+    Number(Written),
 }
 
 #[derive(Debug, Deserialize)]
@@ -68,6 +87,8 @@ struct WrittenFile {
     users: BTreeMap<String, WrittenEntry>,
     #[serde(default)]
     groups: BTreeMap<String, WrittenEntry>,
+    #[serde(default)]
+    gpus: BTreeMap<String, Vec<String>>,
 }
 
 /// What is said of one limit: nothing, or a limit, or that there is none.
@@ -80,8 +101,42 @@ struct Entry {
     tasks: Said,
     gpus: Said,
     processes: Said,
-    alone: Option<bool>,
+    alone: Said,
+    swap: Said,
+    waiting: Said,
+    priority: Said,
     weight: Option<u32>,
+}
+
+impl Entry {
+    /// The limits that it says itself.
+    fn limits(&self) -> Limits {
+        Limits {
+            bytes: self.bytes.flatten(),
+            tasks: self.tasks.flatten(),
+            gpus: self.gpus.flatten(),
+            processes: self.processes.flatten(),
+            // A group of which it is 0 has none that another entry of its members does not give them.
+            alone: self.alone.flatten().filter(|most| *most > 0),
+            swap: self.swap.flatten(),
+            waiting: self.waiting.flatten(),
+        }
+    }
+
+    /// What this says, and where it says nothing the default.
+    fn or(&self, default: &Entry) -> Entry {
+        Entry {
+            bytes: self.bytes.or(default.bytes),
+            tasks: self.tasks.or(default.tasks),
+            gpus: self.gpus.or(default.gpus),
+            processes: self.processes.or(default.processes),
+            alone: self.alone.or(default.alone),
+            swap: self.swap.or(default.swap),
+            waiting: self.waiting.or(default.waiting),
+            priority: self.priority.or(default.priority),
+            weight: self.weight.or(default.weight),
+        }
+    }
 }
 
 /// The quotas of a node.
@@ -90,6 +145,7 @@ pub struct Quotas {
     default: Entry,
     users: BTreeMap<u32, Entry>,
     groups: BTreeMap<u32, Entry>,
+    gpus: GpuRules,
     /// Users and groups that it names and the system does not know.
     pub unknown: Vec<String>,
 }
@@ -143,17 +199,32 @@ impl Quotas {
                 None => quotas.unknown.push(format!("group {name}")),
             }
         }
+        quotas.gpus = GpuRules::read(&written.gpus, user, group, &mut quotas.unknown)
+            .map_err(|why| QuotasError::Value(path.to_owned(), "[gpus]".to_owned(), why))?;
         Ok(quotas)
+    }
+
+    /// Finds the GPUs that it names among those that are shared; returns what none of them is called.
+    pub fn find_gpus(&mut self, shared: &[Gpu]) -> Vec<String> {
+        self.gpus.find(shared)
+    }
+
+    /// Which GPUs are for some alone, for people.
+    pub fn kept_views(&self) -> Vec<KeptView> {
+        self.gpus.views()
     }
 
     /// Whether it says something of groups.
     pub fn name_groups(&self) -> bool {
-        !self.groups.is_empty()
+        !self.groups.is_empty() || self.gpus.name_groups()
     }
 
     /// What holds for a user, but for the groups that the user may be in.
     pub fn account_without_groups(&self, uid: u32) -> Account {
-        self.account_in(uid, &[])
+        Account {
+            is_provisional: self.name_groups(),
+            ..self.account_in(uid, &[])
+        }
     }
 
     /// What holds for a user. Asks the name service for the user's groups if the file says something of
@@ -172,32 +243,33 @@ impl Quotas {
         let of_groups = groups
             .iter()
             .filter_map(|gid| Some((*gid, self.groups.get(gid)?)));
-        let or_default = |own: Said, default: Said| own.or(default).flatten();
-        let user = Limits {
-            bytes: or_default(own.bytes, self.default.bytes),
-            tasks: or_default(own.tasks, self.default.tasks),
-            gpus: or_default(own.gpus, self.default.gpus),
-            processes: or_default(own.processes, self.default.processes),
+        // Who is in several groups may what one of them may.
+        let most = |number: &Option<u64>| number.unwrap_or(u64::MAX);
+        let by_groups = Entry {
+            alone: of_groups
+                .clone()
+                .filter_map(|(_, said)| said.alone)
+                .max_by_key(most),
+            priority: of_groups
+                .clone()
+                .filter_map(|(_, said)| said.priority)
+                .max_by_key(most),
+            weight: of_groups.clone().filter_map(|(_, said)| said.weight).max(),
+            ..Entry::default()
         };
-        let mut limits = vec![(Owner::User(uid), user)];
-        limits.extend(of_groups.clone().map(|(gid, said)| {
-            let limits = Limits {
-                bytes: said.bytes.flatten(),
-                tasks: said.tasks.flatten(),
-                gpus: said.gpus.flatten(),
-                processes: said.processes.flatten(),
-            };
-            (Owner::Group(gid), limits)
-        }));
+        let user = own.or(&by_groups).or(&self.default);
+        let mut limits = vec![(Owner::User(uid), user.limits())];
+        limits.extend(of_groups.map(|(gid, said)| (Owner::Group(gid), said.limits())));
         limits.retain(|(_, limits)| !limits.are_none());
-        let by_group = of_groups.clone().filter_map(|(_, said)| said.alone).max();
-        let may_be_alone = own.alone.or(by_group).or(self.default.alone);
-        let of_group = of_groups.filter_map(|(_, said)| said.weight).max();
-        let weight = own.weight.or(of_group).or(self.default.weight);
         Account {
             limits,
-            weight: weight.unwrap_or(1),
-            may_be_alone: may_be_alone.unwrap_or(true),
+            weight: user.weight.unwrap_or(1),
+            may_be_alone: user.alone != Some(Some(0)),
+            most_priority: user
+                .priority
+                .map(|most| u32::try_from(most.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
+            gpus: self.gpus.of(uid, groups),
+            is_provisional: false,
         }
     }
 }
@@ -207,15 +279,25 @@ fn entry(written: &WrittenEntry) -> Result<Entry, String> {
         return Err("weight is 0; the least is 1".to_owned());
     }
     Ok(Entry {
-        bytes: limit("bytes", written.bytes.as_ref(), |text| {
-            size::parse(text).map_err(|error| error.to_string())
-        })?,
+        bytes: limit("bytes", written.bytes.as_ref(), bytes)?,
         tasks: limit("tasks", written.tasks.as_ref(), number)?,
         gpus: limit("gpus", written.gpus.as_ref(), number)?,
         processes: limit("processes", written.processes.as_ref(), number)?,
-        alone: written.alone,
+        alone: match &written.alone {
+            Some(WrittenAlone::May(true)) => Some(None),
+            Some(WrittenAlone::May(false)) => Some(Some(0)),
+            Some(WrittenAlone::Number(most)) => limit("alone", Some(most), number)?,
+            None => None,
+        },
+        swap: limit("swap", written.swap.as_ref(), bytes)?,
+        waiting: limit("waiting", written.waiting.as_ref(), number)?,
+        priority: limit("priority", written.priority.as_ref(), number)?,
         weight: written.weight,
     })
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    size::parse(text).map_err(|error| error.to_string())
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -260,80 +342,4 @@ fn groups_of(uid: u32) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Quotas, QuotasError> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        Quotas::read(file.path())
-    }
-
-    #[test]
-    fn an_entry_says_what_differs_from_the_default() {
-        let quotas = read(
-            "[default]\nbytes = \"2GiB\"\ntasks = 4\n[users.root]\nbytes = \"unlimited\"\nweight = 3\n\
-             [users.77]\ntasks = 9\n[groups.50]\ngpus = 1\nweight = 5\n",
-        )
-        .unwrap();
-        let of = |uid, groups: &[u32]| quotas.account_in(uid, groups);
-        let gib = Some(2 << 30);
-        let limits = |bytes, tasks, gpus| Limits {
-            bytes,
-            tasks,
-            gpus,
-            processes: None,
-        };
-        assert_eq!(of(5, &[]).limits, [(Owner::User(5), limits(gib, Some(4), None))]);
-        assert_eq!(of(0, &[]).limits, [(Owner::User(0), limits(None, Some(4), None))]);
-        assert_eq!(
-            of(77, &[50, 51]).limits,
-            [
-                (Owner::User(77), limits(gib, Some(9), None)),
-                (Owner::Group(50), limits(None, None, Some(1))),
-            ]
-        );
-        let weights = [of(5, &[]), of(0, &[50]), of(77, &[50])].map(|account| account.weight);
-        assert_eq!(weights, [1, 3, 5]);
-        assert_eq!(read("").unwrap().account(5), Account::default());
-    }
-
-    #[test]
-    fn it_says_who_may_have_a_gpu_for_himself_and_how_many_processes() {
-        let quotas = read(
-            "[default]\nalone = false\nprocesses = 4\n[users.77]\nalone = true\nprocesses = \"unlimited\"\n\
-             [groups.50]\nalone = true\n",
-        )
-        .unwrap();
-        let may = |uid, groups: &[u32]| quotas.account_in(uid, groups).may_be_alone;
-        assert_eq!([may(5, &[]), may(77, &[]), may(5, &[50])], [false, true, true]);
-        let most = |uid| {
-            quotas
-                .account_in(uid, &[])
-                .limits
-                .first()
-                .and_then(|(_, own)| own.processes)
-        };
-        assert_eq!([most(5), most(77)], [Some(4), None]);
-        assert!(Account::default().may_be_alone);
-    }
-
-    #[test]
-    fn a_user_is_in_the_groups_of_the_system() {
-        let quotas = read("[groups.root]\ntasks = 2\n").unwrap();
-        let limits = quotas.account(0).limits;
-        assert_eq!(limits.len(), 1);
-        assert_eq!(limits[0].0, Owner::Group(0));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        let said = |text: &str| read(text).unwrap_err().to_string();
-        assert!(said("[default]\nbites = 3\n").contains("bites"));
-        assert!(said("[users.root]\nbytes = \"much\"\n").contains("[users.root]: bytes: `much` is no size"));
-        assert!(said("[groups.root]\nweight = 0\n").contains("weight is 0"));
-        assert!(said("[users.root]\ngpus = \"some\"\n").contains("gpus: `some` is no number"));
-        let unknown = read("[users.nobody-at-all]\ntasks = 1\n").unwrap().unknown;
-        assert_eq!(unknown, ["user nobody-at-all"]);
-    }
-}
+mod tests;

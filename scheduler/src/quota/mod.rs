@@ -4,6 +4,7 @@
 //! has an effect: the broker asks.
 
 pub mod file;
+mod gpus;
 pub mod shares;
 
 use std::fmt;
@@ -39,6 +40,12 @@ pub struct Limits {
     pub gpus: Option<u64>,
     /// Processes with a context on a GPU, counted on each.
     pub processes: Option<u64>,
+    /// GPUs that tasks have for themselves.
+    pub alone: Option<u64>,
+    /// Bytes of GPU memory that are in the host.
+    pub swap: Option<u64>,
+    /// Tasks that wait to begin.
+    pub waiting: Option<u64>,
 }
 
 /// What somebody has, or asks for.
@@ -52,6 +59,10 @@ pub struct Amount {
     pub gpus: u64,
     /// Processes with a context on a GPU, counted on each.
     pub processes: u64,
+    /// GPUs that tasks have for themselves.
+    pub alone: u64,
+    /// Bytes of GPU memory that are in the host.
+    pub swap: u64,
 }
 
 impl Amount {
@@ -62,6 +73,8 @@ impl Amount {
             tasks: self.tasks.saturating_add(other.tasks),
             gpus: self.gpus | other.gpus,
             processes: self.processes.saturating_add(other.processes),
+            alone: self.alone.saturating_add(other.alone),
+            swap: self.swap.saturating_add(other.swap),
         }
     }
 }
@@ -78,13 +91,14 @@ pub struct Beyond {
 }
 
 impl Limits {
-    /// The first of the limits that this is beyond.
+    /// The first of the limits that this is beyond, of those that a task keeps as it begins or grows.
     pub fn beyond(&self, amount: Amount) -> Option<Beyond> {
         let each = [
             (Limited::Bytes, amount.bytes, self.bytes),
             (Limited::Tasks, amount.tasks, self.tasks),
             (Limited::Gpus, u64::from(amount.gpus.count_ones()), self.gpus),
             (Limited::Processes, amount.processes, self.processes),
+            (Limited::Alone, amount.alone, self.alone),
         ];
         each.into_iter().find_map(|(what, wanted, limit)| {
             let limit = limit.filter(|limit| wanted > *limit)?;
@@ -92,15 +106,16 @@ impl Limits {
         })
     }
 
-    /// The same with twice as many bytes, tasks and processes: where those who have what is limited only wait
-    /// for more of it.
+    /// The same with twice as many bytes, tasks, processes and GPUs for themselves: where those who have what
+    /// is limited only wait for more of it.
     pub fn doubled(&self) -> Limits {
         let twice = |limit: Option<u64>| limit.map(|limit| limit.saturating_mul(2));
         Limits {
             bytes: twice(self.bytes),
             tasks: twice(self.tasks),
-            gpus: self.gpus,
             processes: twice(self.processes),
+            alone: twice(self.alone),
+            ..*self
         }
     }
 
@@ -120,6 +135,12 @@ pub struct Account {
     /// Whether its tasks may have a GPU for themselves; otherwise those that want it share one like any
     /// other.
     pub may_be_alone: bool,
+    /// The highest priority that its tasks may have; `None`: that of whom mgbd serves.
+    pub most_priority: Option<u32>,
+    /// The GPUs that it may use, one bit each; all bits where none is kept for others.
+    pub gpus: u64,
+    /// The user's groups are not known yet, so that more may be allowed than this says.
+    pub is_provisional: bool,
 }
 
 impl Default for Account {
@@ -128,6 +149,9 @@ impl Default for Account {
             limits: Vec::new(),
             weight: 1,
             may_be_alone: true,
+            most_priority: None,
+            gpus: u64::MAX,
+            is_provisional: false,
         }
     }
 }
@@ -143,12 +167,16 @@ mod tests {
             tasks: None,
             gpus: Some(1),
             processes: Some(3),
+            alone: Some(1),
+            ..Limits::default()
         };
         let amount = |bytes, gpus| Amount {
             bytes,
             tasks: 99,
             gpus,
             processes: 3,
+            alone: 1,
+            swap: 99,
         };
         assert_eq!(limits.beyond(amount(10, 0b10)), None);
         let what = |amount| limits.beyond(amount).map(|beyond| (beyond.what, beyond.wanted));

@@ -8,6 +8,7 @@ mod activations;
 mod advice;
 mod alone;
 mod assumed;
+mod audit;
 mod bad_input;
 mod batch;
 mod bench;

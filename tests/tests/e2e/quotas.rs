@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgb_probe::limited::Limited;
 use mgb_tests::node::{Node, holds};
 use mgb_tests::process::{Running, run};
 use mgb_tests::{built, wait};
@@ -111,6 +112,61 @@ fn a_user_has_no_more_than_the_file_says_and_others_go_on() {
 }
 
 #[test]
+fn who_would_be_one_too_many_that_wait_is_told_so_also_by_the_next_mgbd() {
+    let first = USERS[0];
+    let most = |waiting: u32| format!("[users.{first}]\ntasks = 1\nwaiting = {waiting}\n");
+    let (_folder, quotas) = file(&most(1));
+    let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
+    let Some(mut shared) = Shared::start("1x512MiB", &options) else {
+        return;
+    };
+    let has_it = phases(&shared, first, "100000");
+    wait::until("it has its task", || {
+        holds(&shared.node.view(), has_it.pid()).then_some(())
+    });
+    let waiting = |shared: &Shared, count: usize| {
+        wait::until("so many wait", || {
+            let queue = shared.node.view().queue;
+            let for_tasks = queue.iter().filter(|wait| wait.limited == Some(Limited::Tasks));
+            (for_tasks.count() == count && queue.len() == count).then_some(())
+        });
+    };
+    let mut waits = vec![phases(&shared, first, "1")];
+    waiting(&shared, 1);
+    let told =
+        "needs room for 2 waiting tasks; its user may have room for 1 waiting task at once (`mgb quota`)";
+    let refused = || {
+        let ended = phases(&shared, first, "1").end();
+        assert!(ended.code() != 0 && ended.stderr.contains(told), "{ended:?}");
+    };
+    refused();
+    refused();
+    shared.node.replace_mgbd(Signal::KILL);
+    waiting(&shared, 1);
+    let ended = phases(&shared, first, "1").end();
+    assert!(ended.code() != 0 && ended.stderr.contains(told), "{ended:?}");
+    let status = run(&mut shared.command(first, "mgb", &["status"])).success();
+    assert!(status.contains("new, over quota: tasks"), "{status}");
+    let quota = run(&mut shared.command(first, "mgb", &["quota"])).success();
+    assert!(quota.contains("1 of 1"), "{quota}");
+    fs::write(&quotas, most(2)).unwrap();
+    reload(&shared.node);
+    wait::until("it is read", || {
+        let owners = shared.node.view().quotas.owners;
+        owners
+            .iter()
+            .any(|owner| owner.most_waiting == Some(2))
+            .then_some(())
+    });
+    waits.push(phases(&shared, first, "1"));
+    waiting(&shared, 2);
+    has_it.signal(Signal::KILL);
+    has_it.end();
+    waits.into_iter().for_each(is_right);
+    shared.node.wait_until_empty();
+}
+
+#[test]
 fn what_is_beyond_the_quota_by_itself_is_told_so() {
     let own = rustix::process::geteuid().as_raw();
     let (_folder, quotas) = file(&format!("[users.{own}]\nbytes = \"40MiB\"\ngpus = 1\n"));
@@ -143,4 +199,66 @@ fn mistakes_in_the_file_are_told_before_anything_starts() {
     fs::write(&quotas, "[users.nobody-of-that-name]\ntasks = 1\n").unwrap();
     let said = run(&mut node.mgbd(&["--check", "--quotas", quotas.to_str().unwrap()]));
     said.failure(&["the quotas are for user nobody-of-that-name, unknown here"]);
+}
+
+/// A lab with two groups and a common pool: GPU 0 is the first one's, GPU 1 the second one's, 2 and 3 are
+/// everybody's.
+#[test]
+fn gpus_that_are_kept_for_some_are_seen_and_used_by_those_alone() {
+    let [first, second] = USERS;
+    let kept = format!("[gpus]\n\"0\" = [\"user:{first}\"]\n\"1\" = [\"group:{second}\"]\n");
+    // Nobody's group is known of users whom the system does not know: the second one is named as well.
+    let kept = format!("{kept}\"1-1\" = [\"user:{second}\"]\n");
+    let (_folder, quotas) = file(&kept);
+    let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
+    let Some(mut shared) = Shared::start("4x64MiB", &options) else {
+        return;
+    };
+    let own: Vec<Running> = (0..4).map(|_| phases(&shared, first, "100000")).collect();
+    let others: Vec<Running> = (0..4).map(|_| phases(&shared, second, "100000")).collect();
+    let gpus = |shared: &Shared, uid: u32| {
+        let view = shared.node.view();
+        let own = view.tasks.iter().filter(|task| task.uid == uid);
+        own.map(|task| task.gpu).collect::<Vec<u32>>()
+    };
+    for _ in 0..2 {
+        wait::until("all have a GPU", || {
+            let all = [first, second].map(|uid| gpus(&shared, uid).len());
+            (all == [4, 4]).then_some(())
+        });
+        assert!(!gpus(&shared, first).contains(&1), "{:?}", gpus(&shared, first));
+        assert!(!gpus(&shared, second).contains(&0), "{:?}", gpus(&shared, second));
+        shared.node.replace_mgbd(Signal::KILL);
+    }
+    for running in own.into_iter().chain(others) {
+        running.signal(Signal::KILL);
+        running.end();
+    }
+    // A process counts those that its user may use, and is told why it may use none of what it names.
+    let mut outside = shared.command(first, "phases", &["8", "1", "50", "wait", "10", "8"]);
+    let told = run(outside.env("MGB", "require").env("CUDA_VISIBLE_DEVICES", "1"));
+    assert!(
+        told.code() != 0
+            && told
+                .stderr
+                .contains("needs GPU 1; its user may have GPU 0, 2, 3 at once (`mgb quota`)"),
+        "{told:?}"
+    );
+    let mut several = shared.node.mgb(&["run", "--gpus", "3", "true"]);
+    run(&mut several).failure(&["at most 2 are visible here"]);
+    let status = run(&mut shared.command(second, "mgb", &["status"])).success();
+    assert!(status.contains(&format!("GPU 0: kept for {first}")), "{status}");
+    // All is kept for others now: who waits, and who comes, is told so.
+    fs::write(&quotas, "[gpus]\n\"0-3\" = []\n").unwrap();
+    reload(&shared.node);
+    wait::until("it is read", || {
+        let kept = shared.node.view().quotas.kept;
+        kept.iter().any(|kept| kept.users.is_empty()).then_some(())
+    });
+    let told = phases(&shared, second, "1").end();
+    assert!(
+        told.stderr.contains("its user may have no GPU at once"),
+        "{told:?}"
+    );
+    shared.node.wait_until_empty();
 }

@@ -1,12 +1,14 @@
 //! Whole lives of processes: nobody hangs, nobody overflows; and what the broker answers to one request.
 
 mod alone;
+mod caps;
 mod control;
 mod expect;
 mod fair;
 mod gather;
 mod hostile;
 mod jobs;
+mod kept;
 mod moving;
 mod overhead;
 mod quota;

@@ -13,7 +13,7 @@ fn limits(bytes: Option<u64>, tasks: Option<u64>, gpus: Option<u64>) -> Limits {
         bytes,
         tasks,
         gpus,
-        processes: None,
+        ..Limits::default()
     }
 }
 
@@ -27,6 +27,7 @@ fn broker(gpus: &[u64], users: &[(u32, Limits)]) -> Broker {
                 limits: vec![(Owner::User(*uid), *own)],
                 weight: 1,
                 may_be_alone: true,
+                ..Account::default()
             },
         );
     }
@@ -182,6 +183,7 @@ fn a_group_has_its_quota_together() {
                 limits: vec![(Owner::Group(50), limits(Some(50 * MIB), None, None))],
                 weight: 1,
                 may_be_alone: true,
+                ..Account::default()
             },
         );
         arrive(&mut broker, uid, [u64::from(uid)]);
@@ -321,6 +323,7 @@ fn account(group: bool) -> impl Strategy<Value = Account> {
                 limits,
                 weight,
                 may_be_alone: true,
+                ..Account::default()
             }
         },
     )
