@@ -26,6 +26,7 @@ mod exit;
 mod explain;
 mod finding;
 mod frameworks;
+mod kept;
 mod leave;
 mod legacy;
 mod machine;

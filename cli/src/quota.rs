@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{KeptView, OwnerView, QuotasView};
+use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
 use crate::exit::{self, Outcome, WithCode};
 use crate::table::Table;
-use crate::{daemon, out, user};
+use crate::{daemon, kept, out, user};
 
 /// Show what you and your groups may have of the node's GPUs at once, and have; as root, what everybody has.
 #[derive(Debug, clap::Args)]
@@ -54,27 +54,9 @@ fn text(quotas: &QuotasView) -> String {
         owners => write!(text, "\n{}{}", table(owners), more(owners)),
     };
     for kept in &quotas.kept {
-        let _ = writeln!(text, "{}", self::kept(kept));
+        let _ = writeln!(text, "{}", kept::text(kept));
     }
     text
-}
-
-/// For whom GPUs are kept: `GPU 0, 1: kept for group vision`.
-pub fn kept(kept: &KeptView) -> String {
-    let gpus: Vec<String> = kept.gpus.iter().map(u32::to_string).collect();
-    let groups = kept
-        .groups
-        .iter()
-        .map(|gid| format!("group {}", user::group_name(*gid)));
-    let whose: Vec<String> = groups
-        .chain(kept.users.iter().map(|uid| user::name(*uid)))
-        .collect();
-    let whose = if whose.is_empty() {
-        "nobody".to_owned()
-    } else {
-        whose.join(", ")
-    };
-    format!("GPU {}: kept for {whose}", gpus.join(", "))
 }
 
 fn table(owners: &[OwnerView]) -> Table {

@@ -7,8 +7,8 @@ use mgb_probe::view::{
     Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
 };
 
+use crate::kept;
 use crate::leave;
-use crate::quota;
 use crate::table::{Table, plural};
 use crate::user;
 
@@ -270,7 +270,7 @@ fn ordered(view: &NodeView) -> String {
         }
     }
     for kept in &view.quotas.kept {
-        let _ = writeln!(text, "{}", quota::kept(kept));
+        let _ = writeln!(text, "{}", kept::text(kept));
     }
     for gpu in view.gpus.iter().filter(|gpu| gpu.drained) {
         let left = gpu.reserved_bytes + gpu.reclaiming_bytes;

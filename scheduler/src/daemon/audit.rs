@@ -1,35 +1,10 @@
 //! A line of the log for each order of a person: who gave it, what it is about, whose that is, and what came
 //! of it. All such lines begin with `audit order=`.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use mgb_probe::wire::{OF_JOB, Op, Reply, Request, WHOLE_JOB};
 
-use super::ration::Ration;
 use super::server::Server;
 use crate::client::ClientId;
-
-/// Users whose lines are counted at once.
-const MAX_USERS: usize = 1 << 12;
-
-/// How many lines each user who is no administrator has caused: nobody fills a disk, or hides another's
-/// lines.
-#[derive(Debug, Default)]
-pub(super) struct Audits(BTreeMap<u32, Ration>);
-
-impl Audits {
-    /// Whether one more line may be written; with it, how many of the user's were not.
-    fn take(&mut self, uid: u32, administers: bool, now: Duration) -> Option<u32> {
-        if administers {
-            return Some(0);
-        }
-        if self.0.len() >= MAX_USERS && !self.0.contains_key(&uid) {
-            self.0.pop_first();
-        }
-        self.0.entry(uid).or_default().take(now)
-    }
-}
 
 impl Server {
     /// Takes down an order that was answered.
@@ -39,7 +14,12 @@ impl Server {
         };
         let (pid, uid) = (client.pid, client.uid);
         let (administers, now) = (self.broker.administers(id), self.now());
-        let Some(left_out) = self.audits.take(uid, administers, now) else {
+        let left_out = if administers {
+            Some(0)
+        } else {
+            self.audits.take(uid, now)
+        };
+        let Some(left_out) = left_out else {
             return;
         };
         let (order, of, to) = (name(request.op), self.subject(request), goal(request));

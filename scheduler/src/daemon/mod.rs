@@ -21,6 +21,7 @@
 //! | `lists`    | how often clients may have files kept |
 //! | `pause`, `pauses` | what is not heard for a moment |
 //! | `ration`   | how often the log tells of what clients do wrong |
+//! | `rations`  | of each user |
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
@@ -122,6 +123,7 @@ mod pool;
 mod quota_file;
 mod quotas;
 mod ration;
+mod rations;
 mod reclaim;
 #[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
 mod remember;

@@ -10,7 +10,6 @@ use rustix::event::epoll;
 
 use super::activity::Activities;
 use super::arrivals::Coming;
-use super::audit::Audits;
 use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
@@ -34,6 +33,7 @@ use super::overhead::Overheads;
 use super::pauses::Pauses;
 use super::quota_file::QuotaFile;
 use super::ration::Ration;
+use super::rations::Rations;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
 use super::rounds::Rounds;
@@ -110,7 +110,7 @@ pub struct Server {
     pub(super) pauses: Pauses,
     pub(super) offenders: u64,
     /// Lines of the log about people's orders.
-    pub(super) audits: Audits,
+    pub(super) audits: Rations,
     /// Lines of the log about clients that do wrong.
     pub(super) ration: Ration,
     /// When it came up.
@@ -247,7 +247,7 @@ impl Server {
             lists: Lists::default(),
             pauses: Pauses::default(),
             offenders: 0,
-            audits: Audits::default(),
+            audits: Rations::default(),
             ration: Ration::default(),
             start,
             idle: Some(start),

@@ -62,7 +62,7 @@ fn the_loop_is_confined_and_what_it_starts_is_not() {
     for round in 0..2 {
         let threads = confined(node.mgbd_pid());
         assert_eq!(threads["mgbd"], ("2".to_owned(), "1".to_owned()), "{threads:?}");
-        assert_eq!(threads["starter"], free, "{threads:?}");
+        assert_eq!(threads["spawner"], free, "{threads:?}");
         let old = node.holder_pid().expect("there is a holder");
         let holder = confined(old);
         assert!(holder.values().all(|confined| *confined == free), "{holder:?}");
