@@ -151,7 +151,7 @@ mod tests {
             file: Some("/etc/mgb/quotas.toml".to_owned()),
             mistake: None,
             owners: vec![user],
-            kept: vec![KeptView {
+            kept: vec![mgb_probe::view::KeptView {
                 gpus: vec![0, 1],
                 users: vec![],
                 groups: vec![0],

@@ -315,16 +315,18 @@ mod tests {
 
     #[test]
     fn what_the_loop_does_it_may_do() {
-        // SAFETY, here and below: plain system calls of a process that is about to end.
-        let may: [(&str, fn() -> bool); 4] = [
-            ("a UNIX socket", || unsafe {
-                libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0) >= 0
+        type Does = fn() -> bool;
+        let may: [(&str, Does); 4] = [
+            ("a UNIX socket", || {
+                // SAFETY: a plain system call of a process that is about to end.
+                unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0) >= 0 }
             }),
             ("memory", || {
                 let (protection, flags) = (
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_PRIVATE | libc::MAP_ANON,
                 );
+                // SAFETY: new memory, where there is none.
                 let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
                 at != libc::MAP_FAILED
             }),
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn anything_else_ends_it() {
         fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> bool {
-            // SAFETY: as above; nothing is passed that the kernel could write to.
+            // SAFETY: the process is about to end; nothing is passed that the kernel could write to.
             unsafe { libc::syscall(number, arguments[0], arguments[1], arguments[2]) >= 0 }
         }
         let (inet, stream) = (libc::AF_INET.into(), libc::SOCK_STREAM.into());

@@ -134,7 +134,6 @@ mod service;
 mod show;
 mod sleep;
 mod source;
-#[allow(clippy::disallowed_methods, reason = "in a thread of its own, for the holder")]
 #[allow(
     clippy::disallowed_methods,
     reason = "a thread, whose processes share no file of a client's"
