@@ -66,7 +66,8 @@ fn a_pool_that_ends_under_an_allocation_leaves_no_charge() {
     contends(&Node::start("1x64MiB", "mgb"), "ends");
 }
 
-/// Where the driver's own memory is freed in a stream, another thread may have its address before the call returns.
+/// Where the driver's own memory is freed in a stream, another thread may have its address before the call
+/// returns.
 #[test]
 fn the_drivers_own_memory_freed_in_a_stream_leaves_no_charge() {
     contends(&Node::start("1x64MiB", "mgb"), "own");

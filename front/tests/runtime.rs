@@ -223,7 +223,7 @@ fn graphs_that_allocate_are_charged_what_they_hold() {
     node.wait_until_empty();
 }
 
-/// What mgbd has granted for a graph the driver has a moment later: what others freed is on its way back to it.
+/// What mgbd has granted for a graph the driver has a moment later: what others freed is on its way back.
 #[test]
 fn a_graph_waits_for_what_the_driver_does_not_have_yet() {
     let graphs = program("graphs.c", &runtime_folder("lacks"), &[]);

@@ -118,15 +118,25 @@ fn start_process(daemon: &Daemon) -> Child {
     child
 }
 
-#[test]
-fn where_a_file_system_hangs_mgbd_can_be_killed_and_followed() {
+/// A daemon whose `mgbd` can be killed, that process, and a file system that may hang; `None`: none can be had
+/// here.
+fn beside_a_file_system() -> Option<(Daemon, Child, Fuse)> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("memory")).unwrap();
-    let mut daemon = Daemon::over(folder, setting());
-    let mut first = start_process(&daemon);
+    let daemon = Daemon::over(folder, setting());
+    // Before there is a file system, so that nothing of it is open there.
+    let mut mgbd = start_process(&daemon);
     let Some(fuse) = file_system() else {
-        first.kill().unwrap();
-        first.wait().unwrap();
+        mgbd.kill().unwrap();
+        mgbd.wait().unwrap();
+        return None;
+    };
+    Some((daemon, mgbd, fuse))
+}
+
+#[test]
+fn where_a_file_system_hangs_mgbd_can_be_killed_and_followed() {
+    let Some((mut daemon, mut first, fuse)) = beside_a_file_system() else {
         return;
     };
     fuse.hang_for(first.id());
@@ -270,13 +280,7 @@ fn sender(daemon: &Daemon, fuse: &Fuse) -> Command {
 
 #[test]
 fn where_closing_hangs_mgbd_can_be_killed_and_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("memory")).unwrap();
-    let mut daemon = Daemon::over(folder, setting());
-    let mut first = start_process(&daemon);
-    let Some(fuse) = file_system() else {
-        first.kill().unwrap();
-        first.wait().unwrap();
+    let Some((mut daemon, mut first, fuse)) = beside_a_file_system() else {
         return;
     };
     let mut client = daemon.client("begin 10 map 10 say up await end begin 10 map 10 end say done");
@@ -309,13 +313,7 @@ fn where_closing_hangs_mgbd_can_be_killed_and_followed() {
 
 #[test]
 fn where_closing_hangs_a_holder_is_started_again() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("memory")).unwrap();
-    let daemon = Daemon::over(folder, setting());
-    let mut mgbd = start_process(&daemon);
-    let Some(fuse) = file_system() else {
-        mgbd.kill().unwrap();
-        mgbd.wait().unwrap();
+    let Some((daemon, mut mgbd, fuse)) = beside_a_file_system() else {
         return;
     };
     fuse.hang_for(mgbd.id());

@@ -48,7 +48,7 @@ pub struct GpuView {
 /// Processes of a user that have a place on a GPU, and no task between its begin and end there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleView {
-    /// The user.
+    /// The user whose processes they are.
     pub uid: u32,
     /// How many there are.
     pub processes: u32,

@@ -19,11 +19,11 @@ pub struct QuotasView {
 /// GPUs that are for some alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptView {
-    /// GPU indices.
+    /// The GPUs that are kept, by index.
     pub gpus: Vec<u32>,
-    /// The users, by number,
+    /// The users who may use them, by number.
     pub users: Vec<u32>,
-    /// and the groups.
+    /// The groups whose members may use them, by number.
     pub groups: Vec<u32>,
 }
 

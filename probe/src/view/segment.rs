@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// "MGBview1" in memory.
+/// What a segment begins with: "MGBview1" in memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");
 /// Longest document, in bytes.
 pub const MAX_DOCUMENT: usize = 512 << 10;
@@ -36,7 +36,7 @@ impl Segment {
         Segment { file, sequence: 0 }
     }
 
-    /// Its file.
+    /// The file that the document is written to.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -157,7 +157,7 @@ fn header(file: &File) -> std::io::Result<Option<[u64; 4]>> {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
     fn segment() -> (Segment, File) {
         let file = tempfile::tempfile().unwrap();
@@ -176,7 +176,7 @@ mod tests {
             segment.sequence += 1;
             segment.write_header(2).unwrap();
         });
-        assert_eq!(read(&file, PATIENCE).unwrap().as_deref(), Ok(&b"{}"[..]));
+        assert_eq!(read(&file, READ_TIMEOUT).unwrap().as_deref(), Ok(&b"{}"[..]));
         writer.join().unwrap();
     }
 
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(read(&file, Duration::ZERO).unwrap().as_ref(), Ok(&document));
         }
         file.write_all_at(&[0xff; 64], 0).unwrap();
-        assert_eq!(read(&file, PATIENCE).unwrap(), Err(Unreadable::Foreign));
+        assert_eq!(read(&file, READ_TIMEOUT).unwrap(), Err(Unreadable::Foreign));
         assert!(!segment.write(&document).unwrap());
         assert_eq!(read(&file, Duration::ZERO).unwrap(), Ok(document));
     }
@@ -218,7 +218,7 @@ mod tests {
         segment.write(b"1").unwrap();
         let reader = std::thread::spawn(move || {
             for _ in 0..2000 {
-                let document = read(&file, PATIENCE).unwrap().unwrap();
+                let document = read(&file, READ_TIMEOUT).unwrap().unwrap();
                 assert!(document.iter().all(|byte| *byte == document[0]));
             }
         });

@@ -93,22 +93,13 @@ pub(super) fn spawn(
 fn leave_descriptors(kept: &[RawFd]) -> std::io::Result<()> {
     let mut kept: Vec<u32> = kept.iter().map(|file| *file as u32).collect();
     kept.sort_unstable();
-    let mut end = u32::MAX;
-    // The last range first: what is not in the table yet is not even copied.
-    for (at, file) in kept.iter().rev().enumerate() {
-        let flags = if at == 0 { libc::CLOSE_RANGE_UNSHARE } else { 0 };
-        if *file < end {
-            close_range(file + 1, end, flags)?;
+    // The last range first: what it holds is not even copied.
+    let (mut end, mut flags) = (u32::MAX, libc::CLOSE_RANGE_UNSHARE);
+    for first in kept.into_iter().rev().map(|file| file + 1).chain([3]) {
+        if first <= end {
+            close_range(first, end, std::mem::take(&mut flags))?;
         }
-        end = file - 1;
-    }
-    if end >= 3 || kept.is_empty() {
-        let flags = if kept.is_empty() {
-            libc::CLOSE_RANGE_UNSHARE
-        } else {
-            0
-        };
-        close_range(3, end, flags)?;
+        end = first.saturating_sub(2);
     }
     Ok(())
 }

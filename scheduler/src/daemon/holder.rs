@@ -63,7 +63,7 @@ pub(super) struct Holder {
 /// By what a holder sees that this `mgbd` is gone: the line alone stays open as long as a thread waits for a
 /// file system.
 struct Lifeline {
-    /// Hangs up then.
+    /// The end that the holder gets, which hangs up then.
     shown: OwnedFd,
     _own: OwnThread,
 }

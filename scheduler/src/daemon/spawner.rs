@@ -17,7 +17,7 @@ const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Makes = Box<dyn FnOnce(OwnedFd) -> std::io::Result<Command> + Send>;
 
-/// The thread.
+/// The thread that starts processes.
 pub(super) struct Spawner {
     /// Where it is given files for what it starts.
     line: OwnedFd,

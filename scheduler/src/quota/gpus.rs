@@ -35,7 +35,7 @@ struct Rule {
     gpus: u64,
 }
 
-/// The table.
+/// The table `[gpus]`: for whom GPUs are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct GpuRules(Vec<Rule>);
 
@@ -110,7 +110,7 @@ impl GpuRules {
         !kept | own
     }
 
-    /// For people.
+    /// The GPUs that are kept, as the node view shows them.
     pub(super) fn views(&self) -> Vec<KeptView> {
         let view = |rule: &Rule| KeptView {
             gpus: (0..u64::BITS).filter(|gpu| rule.gpus >> gpu & 1 == 1).collect(),

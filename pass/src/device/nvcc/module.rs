@@ -18,7 +18,7 @@ pub struct Module<'a> {
 /// A variable of a module.
 #[derive(Debug)]
 pub struct Variable<'a> {
-    /// Its symbol.
+    /// The symbol of the variable.
     pub name: &'a str,
     /// Whether another file defines it.
     pub is_extern: bool,
@@ -26,22 +26,22 @@ pub struct Variable<'a> {
     pub is_visible: bool,
     /// The names in its first value.
     pub mentions: Vec<&'a str>,
-    /// Its bytes.
+    /// The bytes of the variable.
     pub bytes: u64,
 }
 
 /// A function of a module.
 #[derive(Default, Debug)]
 pub struct Function<'a> {
-    /// Its symbol.
+    /// The symbol of the function.
     pub name: &'a str,
     /// Whether the host launches it.
     pub is_kernel: bool,
     /// Whether its body is here.
     pub is_defined: bool,
-    /// Its parameters.
+    /// The names of its parameters, in order.
     pub parameters: Vec<String>,
-    /// What it returns.
+    /// The names of what it returns, in order.
     pub results: Vec<String>,
     /// The names of all parameters, its own and those of its calls.
     pub places: HashSet<String>,
@@ -51,11 +51,11 @@ pub struct Function<'a> {
     pub passes_registers: bool,
     /// The names of its variables in shared and local memory.
     pub memories: HashSet<&'a str>,
-    /// Its instructions.
+    /// The instructions of its body, in order.
     pub instructions: Vec<Instruction<'a>>,
 }
 
-/// An instruction.
+/// An instruction of a function's body.
 #[derive(Default, Debug)]
 pub struct Instruction<'a> {
     /// Its opcode, at the dots.
@@ -64,7 +64,7 @@ pub struct Instruction<'a> {
     pub operands: Vec<Operand>,
 }
 
-/// An operand.
+/// An operand of an instruction.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The names in it; of a list one for each part, empty for a number.
