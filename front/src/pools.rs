@@ -1,7 +1,7 @@
 //! Allocations in stream order, and the pools that they come from. A pool is charged on the device whose memory
 //! it has, whichever is current; pools of host memory, and those of other processes, are not charged.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
@@ -13,27 +13,36 @@ use crate::native::{own, per_thread};
 use crate::sources::{self, Source, Want};
 use crate::{room, session};
 
-/// The device of each pool that is known; `None`: its memory is no device's, or another process's.
-static DEVICES: Mutex<Option<HashMap<usize, Option<c_int>>>> = Mutex::new(None);
-
-/// Pools that the program has made with a limit.
-static LIMITED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-
-fn note(pool: usize, device: Option<c_int>) {
-    DEVICES.lock().get_or_insert_default().insert(pool, device);
+/// What is known of a pool.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The device that it is charged on; `None`: its memory is no device's, or another process's.
+    device: Option<c_int>,
+    /// The program has made it with a limit.
+    is_limited: bool,
 }
 
-/// The device that a pool is charged on; `None`: on none.
-fn device_of(pool: usize, current: c_int) -> Option<c_int> {
-    if let Some(known) = DEVICES.lock().get_or_insert_default().get(&pool) {
+static POOLS: Mutex<Option<HashMap<usize, Known>>> = Mutex::new(None);
+
+fn note(pool: usize, device: Option<c_int>, is_limited: bool) {
+    let known = Known { device, is_limited };
+    POOLS.lock().get_or_insert_default().insert(pool, known);
+}
+
+/// What is known of a pool, which is looked up if nothing is.
+fn known(pool: usize, current: c_int) -> Known {
+    if let Some(known) = POOLS.lock().get_or_insert_default().get(&pool) {
         return *known;
     }
     // The default one of a device, which nobody has made.
     let devices = session::get().map_or(0, |session| session.gpus.len() as c_int);
     let of = (0..devices).find(|device| calls::default_pool_of(*device) == Some(pool));
-    let device = of.unwrap_or(current);
-    note(pool, Some(device));
-    Some(device)
+    let device = Some(of.unwrap_or(current));
+    note(pool, device, false);
+    Known {
+        device,
+        is_limited: false,
+    }
 }
 
 /// Allocates in a stream.
@@ -59,14 +68,15 @@ unsafe fn allocate(
     let Some(pool) = pool.or_else(|| calls::pool_of(current)) else {
         return call();
     };
-    let Some(device) = device_of(pool, current) else {
+    let known = known(pool, current);
+    let Some(device) = known.device else {
         return call();
     };
     let want = Want {
         source: Source::Pool(pool),
         device,
         bytes: bytes as u64,
-        is_limited: LIMITED.lock().contains(&pool),
+        is_limited: known.is_limited,
     };
     sources::take(&[want], call, || {
         // SAFETY: just allocated; the program does not have the address.
@@ -86,14 +96,30 @@ unsafe fn device_at(location: *const MemLocation) -> Option<c_int> {
         .map(|location| location.id)
 }
 
-/// A call has written a pool's handle.
+/// A call has made a pool, and written its handle.
 ///
 /// # Safety
 /// `pool` is null or was written, if `code` is a success.
-unsafe fn noted(code: Code, pool: *const usize, device: Option<c_int>) -> Code {
+unsafe fn made(code: Code, pool: *const usize, device: Option<c_int>, is_limited: bool) -> Code {
     // SAFETY: contract of this function.
     if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == SUCCESS) {
-        note(*pool, device);
+        note(*pool, device, is_limited);
+    }
+    code
+}
+
+/// A call has written the handle of a pool that was there.
+///
+/// # Safety
+/// As of [`made`].
+unsafe fn seen(code: Code, pool: *const usize, device: Option<c_int>) -> Code {
+    // SAFETY: contract of this function.
+    if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == SUCCESS) {
+        let mut pools = POOLS.lock();
+        pools.get_or_insert_default().entry(*pool).or_insert(Known {
+            device,
+            is_limited: false,
+        });
     }
     code
 }
@@ -127,12 +153,8 @@ own! {
         // SAFETY: null or whole structures: CUDA's contract of the function.
         unsafe {
             let device = properties.as_ref().and_then(|properties| device_at(&properties.location));
-            if let (SUCCESS, Some(made), Some(properties)) = (code, pool.as_ref(), properties.as_ref())
-                && properties.max_size > 0
-            {
-                LIMITED.lock().insert(*made);
-            }
-            noted(code, pool, device)
+            let is_limited = properties.as_ref().is_some_and(|properties| properties.max_size > 0);
+            made(code, pool, device, is_limited)
         }
     }
 
@@ -142,19 +164,19 @@ own! {
     ) |native| {
         let code = native(pool, handle, kind, flags);
         // SAFETY: CUDA's contract of the function.
-        unsafe { noted(code, pool, None) }
+        unsafe { made(code, pool, None, true) }
     }
 
     fn cuMemGetDefaultMemPool(pool: *mut usize, location: *mut MemLocation, kind: c_uint) |native| {
         let code = native(pool, location, kind);
         // SAFETY: CUDA's contract of the function.
-        unsafe { noted(code, pool, device_at(location)) }
+        unsafe { seen(code, pool, device_at(location)) }
     }
 
     fn cuMemGetMemPool(pool: *mut usize, location: *mut MemLocation, kind: c_uint) |native| {
         let code = native(pool, location, kind);
         // SAFETY: CUDA's contract of the function.
-        unsafe { noted(code, pool, device_at(location)) }
+        unsafe { seen(code, pool, device_at(location)) }
     }
 
     fn cuMemPoolTrimTo(pool: usize, keep: usize) |native| {
@@ -166,8 +188,7 @@ own! {
     fn cuMemPoolDestroy(pool: usize) |native| {
         let code = sources::end_pool(pool, || native(pool));
         if code == SUCCESS {
-            DEVICES.lock().get_or_insert_default().remove(&pool);
-            LIMITED.lock().remove(&pool);
+            POOLS.lock().get_or_insert_default().remove(&pool);
         }
         code
     }
