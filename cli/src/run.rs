@@ -145,6 +145,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let grants = granted.with_context(|| format!("failed to place {label}"))?;
     if args.need.is_some() {
         frameworks::take_as_needed(command);
+        command.env(mgb_probe::NEED_MARK, mgb_probe::new_job());
     }
     confine(command, client.hello(), &grants)
 }

@@ -10,6 +10,9 @@ pub const JOB: &str = "MGB_JOB";
 /// order.
 pub const GPUS: &str = "MGB_GPUS";
 
+/// The variable by which mgbd knows what `mgb run --need` has started, also where its process tree has lost it.
+pub const NEED_MARK: &str = "MGB_NEED_MARK";
+
 /// Whether this process's job was placed on several GPUs.
 pub fn has_several_gpus() -> bool {
     std::env::var_os(GPUS).is_some()

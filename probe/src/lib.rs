@@ -57,7 +57,9 @@ pub use client::{BeginRequest, Client, Turn};
 pub use connect::ConnectError;
 pub use control::{Changed, OrderError, Processes};
 pub use hello::{Gpu, Hello, Multiprocessors};
-pub use job::{GPUS, JOB, has_several_gpus, job, job_number, new_job, slurm_job, slurm_step, slurm_whole};
+pub use job::{
+    GPUS, JOB, NEED_MARK, has_several_gpus, job, job_number, new_job, slurm_job, slurm_step, slurm_whole,
+};
 pub use need::Need;
 pub use numbering::Numbering;
 pub use process::{client, numbered_gpus};

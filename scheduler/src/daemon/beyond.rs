@@ -64,11 +64,16 @@ impl Server {
         }
     }
 
-    /// Signals a client's process, and before it those of its children that use the GPU: it may be a shell.
+    /// Signals a client's process, and before it those of its children that use the GPU, also where they have
+    /// left it: it may be a shell.
     fn signal(&self, client: &Client, gpu: usize, signal: Signal) {
-        let own: BTreeMap<u32, ()> = [(client.pid, ())].into();
+        let (own, marks) = (BTreeMap::from([(client.pid, ())]), self.lookups.marks());
         for resident in self.node.residents(gpu).unwrap_or_default() {
-            let is_child = || resident.pid != client.pid && belongs_to(resident.pid, &own).is_some();
+            let is_child = || {
+                resident.pid != client.pid
+                    && (belongs_to(resident.pid, &own).is_some()
+                        || marks.belongs_to(resident.pid, [client]).is_some())
+            };
             let pid = Pid::from_raw(resident.pid as i32).filter(|_| is_child());
             // Looked at again once it is held: the number may have become another process's.
             if let Some(Ok(child)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()))

@@ -102,7 +102,7 @@ pub(super) fn program_of(pid: u32) -> Option<Program> {
     Some(arguments.map_or(program, |from| program.called_with(number_of(&line[from..]))))
 }
 
-fn number_of<T: Hash + ?Sized>(what: &T) -> u64 {
+pub(super) fn number_of<T: Hash + ?Sized>(what: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()

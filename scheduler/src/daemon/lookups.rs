@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::apart::Apart;
 use super::family::program_of;
+use super::marks::Marks;
 use super::pool::Pool;
 use crate::broker::Program;
 use crate::client::ClientId;
@@ -39,6 +40,7 @@ pub(super) enum Found {
 pub(super) struct Lookups {
     answers: Answers,
     programs: Pool,
+    marks: Marks,
     names: Pool,
 }
 
@@ -73,8 +75,14 @@ impl Lookups {
                 rings: Arc::new(rings),
             },
             programs: pool(),
+            marks: Marks::new(pool()),
             names: pool(),
         })
+    }
+
+    /// What is known of processes' marks.
+    pub(super) fn marks(&self) -> Marks {
+        self.marks.clone()
     }
 
     /// Becomes readable when there are answers.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::family::belongs_to;
+use super::marks::Marks;
 use crate::Ledger;
 use crate::broker::Snapshot;
 use crate::client::ClientId;
@@ -108,8 +109,8 @@ impl GpuSample {
 }
 
 /// Samples the memory of every GPU.
-#[derive(Default)]
 pub(super) struct MemoryMonitor {
+    marks: Marks,
     pub(super) gpus: Vec<GpuSample>,
 }
 
@@ -148,8 +149,9 @@ impl Holder<'_> {
 type Clients = BTreeMap<ClientId, Client>;
 
 impl MemoryMonitor {
-    pub(super) fn new(gpus: usize) -> MemoryMonitor {
+    pub(super) fn new(gpus: usize, marks: Marks) -> MemoryMonitor {
         MemoryMonitor {
+            marks,
             gpus: vec![GpuSample::default(); gpus],
         }
     }
@@ -245,9 +247,9 @@ impl MemoryMonitor {
         let mut contexts: Vec<u64> = holders.iter().map(|holder| holder.said_context(gpu)).collect();
         // Plain programs say nothing; the driver is asked before and after.
         if plain {
-            let earlier = plain_bytes(holders, clients, listed.as_deref());
+            let earlier = plain_bytes(holders, clients, listed.as_deref(), &self.marks);
             let again = residents();
-            let now = plain_bytes(holders, clients, again.as_deref());
+            let now = plain_bytes(holders, clients, again.as_deref(), &self.marks);
             for (at, holder) in holders.iter().enumerate() {
                 let bytes = |of: &BTreeMap<ClientId, u64>| of.get(&holder.id).copied().unwrap_or(0);
                 let least = bytes(&earlier).min(bytes(&now));
@@ -321,16 +323,24 @@ fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
     gpus
 }
 
-/// What the driver says that plain programs and their children have in all.
+/// What the driver says that plain programs, their children and what has left them have in all.
 fn plain_bytes(
     holders: &[Holder<'_>],
     clients: &Clients,
     residents: Option<&[Resident]>,
+    marks: &Marks,
 ) -> BTreeMap<ClientId, u64> {
+    let plain = || {
+        holders
+            .iter()
+            .filter(|holder| holder.plain > 0)
+            .filter_map(|holder| holder.client)
+    };
     let pids: BTreeMap<u32, ClientId> = clients.values().map(|client| (client.pid, client.id)).collect();
     let mut bytes = BTreeMap::new();
     for resident in residents.unwrap_or(&[]) {
-        if let Some(id) = belongs_to(resident.pid, &pids)
+        let id = belongs_to(resident.pid, &pids).or_else(|| marks.belongs_to(resident.pid, plain()));
+        if let Some(id) = id
             && let Ok(at) = holders.binary_search_by_key(&id, |holder| holder.id)
             && holders[at].plain > 0
         {

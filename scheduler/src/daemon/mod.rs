@@ -25,6 +25,7 @@
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
+//! | `marks`    | what belongs to a whole-process task outside its process tree |
 //! | `overhead` | what clients' processes have beside their tasks |
 //! | `beyond`   | processes that have more than they were granted |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
@@ -114,6 +115,8 @@ mod lists;
     reason = "what it has looked up is beside the loop"
 )]
 mod lookups;
+#[allow(clippy::disallowed_methods, reason = "in threads of its own")]
+mod marks;
 mod means;
 mod memory_monitor;
 mod overhead;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::family::belongs_to;
+use super::marks::Marks;
 use crate::Ledger;
 use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
@@ -30,14 +31,15 @@ struct Sample {
 }
 
 /// Measures what processes take on a GPU beside their tasks and contexts.
-#[derive(Debug)]
 pub(super) struct Overheads {
+    marks: Marks,
     last: Vec<Sample>,
 }
 
 impl Overheads {
-    pub(super) fn new(gpus: usize) -> Overheads {
+    pub(super) fn new(gpus: usize, marks: Marks) -> Overheads {
         Overheads {
+            marks,
             last: vec![Sample::default(); gpus],
         }
     }
@@ -54,7 +56,7 @@ impl Overheads {
         let gpu = self.last.iter().position(is_due)?;
         let last = &mut self.last[gpu];
         last.at = now;
-        let seen = sample_gpu(gpu, node, ledger, clients);
+        let seen = sample_gpu(gpu, node, ledger, clients, &self.marks);
         let agreed = seen
             .iter()
             .filter_map(|(client, bytes)| Some((*client, *bytes.min(last.seen.get(client)?))))
@@ -69,6 +71,7 @@ fn sample_gpu(
     node: &dyn Node,
     ledger: &Ledger,
     clients: &BTreeMap<ClientId, Client>,
+    marks: &Marks,
 ) -> BTreeMap<ClientId, u64> {
     let there = ledger.contexts().filter(|&(_, on, _)| on == gpu);
     let there: Vec<&Client> = there.filter_map(|(id, ..)| clients.get(&id)).collect();
@@ -91,7 +94,7 @@ fn sample_gpu(
         .iter()
         .filter_map(|client| Some((client.id, declared(ledger, client.id, gpu)?)))
         .collect();
-    let has = bytes_of(&there, &declared, &residents);
+    let has = bytes_of(&there, &declared, &residents, marks);
     let mut seen = BTreeMap::new();
     for ((client, earlier), later) in there.iter().zip(before).zip(said()) {
         if let Some(bytes) = has.get(&client.id) {
@@ -112,6 +115,7 @@ fn bytes_of(
     there: &[&Client],
     declared: &BTreeMap<ClientId, u64>,
     residents: &[Resident],
+    marks: &Marks,
 ) -> BTreeMap<ClientId, u64> {
     let all: BTreeMap<u32, ClientId> = there.iter().map(|client| (client.pid, client.id)).collect();
     let mut whole = all.clone();
@@ -123,7 +127,13 @@ fn bytes_of(
             if whole.is_empty() {
                 None
             } else {
-                belongs_to(resident.pid, &whole)
+                let there = || {
+                    there
+                        .iter()
+                        .copied()
+                        .filter(|client| declared.contains_key(&client.id))
+                };
+                belongs_to(resident.pid, &whole).or_else(|| marks.belongs_to(resident.pid, there()))
             }
         });
         if let (Some(id), Some(bytes)) = (own, resident.bytes) {

@@ -213,10 +213,10 @@ impl Server {
         let mut server = Server {
             memory: Memory::open(config.past.clone(), &mut broker),
             broker,
-            memory_monitor: MemoryMonitor::new(hello.gpus.len()),
+            memory_monitor: MemoryMonitor::new(hello.gpus.len(), lookups.marks()),
             activities: Activities::default(),
             foreign_loads: ForeignLoads::new(hello.gpus.len()),
-            overheads: Overheads::new(hello.gpus.len()),
+            overheads: Overheads::new(hello.gpus.len(), lookups.marks()),
             beyond: BTreeMap::new(),
             recent: None,
             rounds: Rounds::default(),

@@ -103,3 +103,26 @@ fn a_stopped_batch_stops_its_jobs_and_nothing_else() {
     assert!(neighbour.end().success().ends_with("PASS\n"));
     node.wait_until_empty();
 }
+
+#[test]
+fn what_has_left_the_process_tree_is_charged_once() {
+    let node = Node::start("1x128MiB:ctx=2MiB", "mgb");
+    let [takes, ends] = ["takes", "ends"].map(|file| node.folder().join(file));
+    // The daemon's parent ends at once, so that it is nobody's child in the task.
+    let script = format!(
+        "(setsid {} 32 32 {} {ends} &); while ! test -e {ends}; do sleep 0.01; done",
+        built::program("workspace").display(),
+        takes.display(),
+        ends = ends.display(),
+    );
+    let first = Running::start(&mut node.mgb(&["run", "--need", "70MiB", "sh", "-c", &script]));
+    std::fs::write(&takes, "").expect("a temporary file can be written");
+    let free = || node.view().gpus[0].driver_free_bytes.unwrap_or(0) >> 20;
+    wait::until("the daemon has its memory", || (free() < 64).then_some(()));
+    // With both the task and the daemon's memory charged there would be no room.
+    run(&mut node.mgb(&["run", "--need", "40MiB", "true"])).success();
+    std::fs::write(&ends, "").expect("a temporary file can be written");
+    first.end().success();
+    wait::until("the daemon is gone", || (free() > 100).then_some(()));
+    node.wait_until_empty();
+}
