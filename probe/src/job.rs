@@ -18,8 +18,13 @@ pub fn has_several_gpus() -> bool {
     std::env::var_os(GPUS).is_some()
 }
 
-/// "SL", before the numbers of Slurm's jobs. Others are random.
+/// "SL", before the numbers of Slurm's steps.
 const SLURM: u64 = 0x534c;
+/// Set in the number of what a step has started: then follow Slurm's job in 32 bits, and random ones.
+const INNER: u64 = 1 << 63;
+/// The random bits of such a number. A job of thousands of steps' programs has no two alike but once in as many
+/// such jobs.
+const INNER_BITS: u32 = 31;
 
 /// The job of this process; `None` where the variable names none.
 pub fn job() -> Option<u64> {
@@ -35,7 +40,10 @@ pub fn slurm_step(job: u32, step: u32) -> u64 {
 
 /// Slurm's number of the job that a step's number, or one derived from it, belongs to.
 pub fn slurm_job(job: u64) -> Option<u32> {
-    // A random number looks like one once in 65536 times; then it is counted for a job that asks nobody about
+    if job & INNER != 0 {
+        return Some((job >> INNER_BITS) as u32);
+    }
+    // A random number looks like one once in 32768 times; then it is counted for a job that asks nobody about
     // it.
     (job >> 48 == SLURM).then_some((job >> 16) as u32)
 }
@@ -44,7 +52,7 @@ pub fn slurm_job(job: u64) -> Option<u32> {
 /// number of these. `None`: it is none of Slurm's.
 pub fn slurm_whole(job: u64) -> Option<u64> {
     // No step has that number.
-    slurm_job(job).map(|_| job | 0xffff)
+    slurm_job(job).map(|job| slurm_step(job, 0xffff))
 }
 
 /// The number that a value of the variable stands for; `None`: it is none.
@@ -66,9 +74,8 @@ fn new_in(outer: Option<u64>) -> u64 {
     // The standard library seeds it from the system's random numbers.
     let random = RandomState::new().hash_one(std::process::id());
     match outer.and_then(slurm_job) {
-        // Steps count from 0, and the last numbers are those of kinds.
-        Some(job) => slurm_step(job, (random as u32 & 0x7fff) | 0x4000),
-        None => random.max(1),
+        Some(job) => INNER | u64::from(job) << INNER_BITS | (random & ((1 << INNER_BITS) - 1)),
+        None => (random & !INNER).max(1),
     }
 }
 
@@ -84,6 +91,15 @@ mod tests {
         let inner = new_in(Some(step));
         assert_ne!(inner, step);
         assert_eq!(slurm_job(inner), Some(4660));
+        for job in [1, 4660, u32::MAX] {
+            let inner = new_in(Some(slurm_step(job, 0)));
+            assert_eq!(slurm_job(inner), Some(job));
+            assert_eq!(slurm_job(new_in(Some(inner))), Some(job));
+        }
+        // With 14 random bits a hundred programs of a step mostly had two alike.
+        let inner: std::collections::BTreeSet<u64> = (0..1000).map(|_| new_in(Some(step))).collect();
+        assert!(inner.len() >= 999, "{}", inner.len());
+        assert!((0..100).all(|_| new_in(None) & INNER == 0));
         assert_eq!(slurm_job(7), None);
         assert_eq!(slurm_whole(inner), slurm_whole(step));
         assert_eq!(slurm_whole(7), None);
