@@ -97,8 +97,8 @@ mod tests {
             assert_eq!(slurm_job(new_in(Some(inner))), Some(job));
         }
         // With 14 random bits a hundred programs of a step mostly had two alike.
-        let inner: std::collections::BTreeSet<u64> = (0..1000).map(|_| new_in(Some(step))).collect();
-        assert!(inner.len() >= 999, "{}", inner.len());
+        let many: std::collections::BTreeSet<u64> = (0..1000).map(|_| new_in(Some(step))).collect();
+        assert!(many.len() >= 999, "{}", many.len());
         assert!((0..100).all(|_| new_in(None) & INNER == 0));
         assert_eq!(slurm_job(7), None);
         assert_eq!(slurm_whole(inner), slurm_whole(step));
