@@ -68,10 +68,12 @@ hostile: build ## the attacks that SECURITY.md names, one round, or as many as e
 	@CUDA_PATH=$$(tools/cuda.sh find) tools/hostile.py $(MGB_HOSTILE_MINUTES)
 
 # libFuzzer's instrumentation is an unstable option of rustc, which RUSTC_BOOTSTRAP lets the stable one take.
-FUZZ_TARGETS = channel opening view journal line files
+FUZZ_TARGETS = channel opening view journal line files past slurm
 fuzz-guided: setup ## coverage-guided fuzzing of what mgbd and mgb read, each target for MGB_FUZZ_SECONDS (600) (cargo install --locked cargo-fuzz)
 	@set -e; for target in $(FUZZ_TARGETS); do \
-		CUDA_PATH=$$(tools/cuda.sh find) RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz $$target -- \
+		mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target; \
+		CUDA_PATH=$$(tools/cuda.sh find) RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz $$target \
+			fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=$(or $(MGB_FUZZ_SECONDS),600) -max_len=4096 -print_final_stats=1; \
 	done
 

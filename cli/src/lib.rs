@@ -26,6 +26,8 @@ mod exit;
 mod explain;
 mod finding;
 mod frameworks;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod kept;
 mod leave;
 mod legacy;

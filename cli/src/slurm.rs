@@ -135,7 +135,9 @@ pub fn count(list: &str, wanted: &str, sign: char) -> u64 {
         .split(',')
         .filter_map(|entry| entry.split('(').next()?.rsplit_once(sign));
     let counts = entries.filter(|(name, _)| name.split(':').next() == Some(wanted));
-    counts.filter_map(|(_, count)| number(count)).sum()
+    counts
+        .filter_map(|(_, count)| number(count))
+        .fold(0, u64::saturating_add)
 }
 
 /// A count as Slurm writes it: `128`, `2K`, `1.50M`.
@@ -173,6 +175,7 @@ mod tests {
     fn counts_are_read_as_slurm_writes_them() {
         let all = ["128", "2K", "1.50M", "x", "3Q"].map(number);
         assert_eq!(all, [Some(128), Some(2048), Some(1_572_864), None, None]);
+        assert_eq!(count("a:20000000T,a:20000000T", "a", ':'), u64::MAX);
     }
 
     #[test]

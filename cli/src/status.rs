@@ -21,6 +21,12 @@ pub struct Args {
     cluster: bool,
 }
 
+/// Reads and prints what Slurm says of nodes.
+#[cfg(fuzzing)]
+pub fn read_cluster(text: &str) {
+    cluster::text(&cluster::read(text));
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     if args.cluster {

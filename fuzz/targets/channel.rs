@@ -3,42 +3,19 @@
 //! than it has (the ledger checks both), and after their end nothing is charged.
 #![no_main]
 
+mod gpu;
+
 use std::time::Duration;
 
+use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
 use mgb_probe::wire::CHANNEL_BYTES;
-use mgb_probe::{Gpu, Multiprocessors};
 use mgb_scheduler::broker::{Answer, Broker, Rules, Snapshot};
 use mgb_scheduler::daemon::fuzzing::Taker;
 use mgb_scheduler::policies::Way;
 use mgb_scheduler::{Policy, Queue};
 
-const MIB: u64 = 1 << 20;
 const CLIENTS: u64 = 3;
-
-fn gpu(index: u32) -> Gpu {
-    let multiprocessors = Multiprocessors {
-        count: 4,
-        blocks: 32,
-        warps: 64,
-        registers: 65536,
-        partitions: 4,
-        shared_bytes: 228 << 10,
-        shared_reserved: 1 << 10,
-        shared_unit: 128,
-    };
-    Gpu {
-        index,
-        node_index: index,
-        uuid: format!("GPU-{index}"),
-        name: String::new(),
-        total_bytes: 100 * MIB,
-        usable_bytes: 100 * MIB,
-        context_bytes: MIB,
-        max_warps: multiprocessors.all_warps(),
-        multiprocessors,
-    }
-}
 
 struct Input<'a>(&'a [u8]);
 
@@ -167,7 +144,7 @@ fuzz_target!(|bytes: &[u8]| {
         world.broker.arrive(client, client as u32);
         world.broker.join(client, u64::from(choice & 8 != 0));
         if client == CLIENTS && choice & 4 != 0 {
-            world.broker.only_looks(client);
+            world.broker.only_looks(client, choice & 2 != 0);
         }
     }
     while world.step(&mut input).is_some() {}

@@ -37,7 +37,11 @@ pub fn without_mgbd() -> Result<WithoutMgbd, String> {
     read(Path::new(FILE))
 }
 
-fn read(file: &Path) -> Result<WithoutMgbd, String> {
+/// What such a file says.
+///
+/// # Errors
+/// As [`without_mgbd`].
+pub fn read(file: &Path) -> Result<WithoutMgbd, String> {
     let failed = |why: String| format!("{}: {why}", file.display());
     match std::fs::read_to_string(file) {
         Ok(text) => {

@@ -13,6 +13,8 @@ mod answer;
 mod child;
 mod entry;
 mod fault;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod options;
 mod slurm;
 mod task;

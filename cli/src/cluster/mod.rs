@@ -4,7 +4,7 @@ mod check;
 mod deliver;
 mod epilog;
 mod health;
-mod job;
+pub mod job;
 mod outbox;
 mod plugin;
 mod prolog;

@@ -35,7 +35,7 @@ impl Counts {
 
     /// MiB that one job can have: no GPU is larger than the largest.
     pub fn most_mib(&self) -> u64 {
-        self.memory.min(self.whole * self.share / 100)
+        self.memory.min(self.whole.saturating_mul(self.share) / 100)
     }
 
     /// As a record of Slurm's has them.
@@ -69,6 +69,7 @@ mod tests {
         };
         assert_eq!(counts(192, 200).most_mib(), 128);
         assert_eq!(counts(100, 200).most_mib(), 100);
+        assert_eq!(counts(100, u64::MAX).most_mib(), 100);
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub fn nodes() -> Result<Vec<Node>> {
     Ok(read(&slurm::run("scontrol", &["-o", "show", "nodes"])?))
 }
 
-fn read(text: &str) -> Vec<Node> {
+/// Those of a text that Slurm prints.
+pub fn read(text: &str) -> Vec<Node> {
     text.lines().filter_map(node).collect()
 }
 
@@ -67,7 +68,7 @@ pub fn text(nodes: &[Node]) -> String {
     let mut table = Table::new(&head, &numbers);
     for node in nodes {
         let of = |value: &dyn Fn(&Summary) -> String| node.summary.as_ref().map_or("-".to_owned(), value);
-        let mib = |mib: u64| Bytes(mib << 20).to_string();
+        let mib = |mib: u64| Bytes(mib.saturating_mul(1 << 20)).to_string();
         table.row([
             node.node.clone(),
             node.state.to_lowercase(),

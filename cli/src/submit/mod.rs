@@ -19,6 +19,16 @@ use need::Need;
 use nodes::Nodes;
 pub use tool::Tool;
 
+/// Reads what Slurm says of nodes and of jobs that ran, and works out what one more needs.
+#[cfg(fuzzing)]
+pub fn read(text: &str) {
+    let line = Line::parse(Tool::Sbatch, &["job.sh".to_owned(), "5".to_owned()]);
+    let nodes = Nodes::of(text).unwrap_or_default();
+    if let Some(past) = past::among(text, &line, std::path::Path::new("/a")) {
+        Need::of_past(past, &nodes);
+    }
+}
+
 /// What all three take.
 #[derive(Debug, clap::Args)]
 pub struct Args {

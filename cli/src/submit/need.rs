@@ -44,6 +44,22 @@ impl Need {
     pub fn said(bytes: u64) -> Need {
         Need::of_one_gpu(bytes.div_ceil(1 << 20).max(1), Why::Said)
     }
+
+    /// What earlier runs took, and a little more.
+    pub fn of_past(past: Past, nodes: &Nodes) -> Need {
+        // What a whole GPU was enough for fits into one again.
+        let with_margin = |mib: u64, most: u64| {
+            let more = mib.saturating_add(mib.div_ceil(MARGIN));
+            more.min(most.max(mib)).max(1)
+        };
+        // Some want all that there could be.
+        let refused = past.refused_mib.min(nodes.most_gpu_mib);
+        Need {
+            mib: with_margin(past.mib, nodes.most_mib).max(refused),
+            gpu_mib: with_margin(past.gpu_mib, nodes.most_gpu_mib).max(refused),
+            why: Why::Past(past),
+        }
+    }
 }
 
 impl fmt::Display for Need {
@@ -84,15 +100,7 @@ impl fmt::Display for Need {
 pub fn of(line: &Line, nodes: &Nodes) -> Need {
     let accounting = match past::of(line) {
         Ok(Some(past)) => {
-            // What a whole GPU was enough for fits into one again.
-            let with_margin = |mib: u64, most: u64| (mib + mib.div_ceil(MARGIN)).min(most.max(mib)).max(1);
-            // Some want all that there could be.
-            let refused = past.refused_mib.min(nodes.most_gpu_mib);
-            return Need {
-                mib: with_margin(past.mib, nodes.most_mib).max(refused),
-                gpu_mib: with_margin(past.gpu_mib, nodes.most_gpu_mib).max(refused),
-                why: Why::Past(past),
-            };
+            return Need::of_past(past, nodes);
         }
         Ok(None) => None,
         Err(error) => Some(reason(&format!("{error:#}"))),
@@ -137,6 +145,19 @@ mod tests {
             "sacct -n: sacct: error: Sending: Connection refused; sacct: error: Problem: Connection refused";
         assert_eq!(reason(refused), "Connection refused");
         assert_eq!(reason("sacct -n -o A,B: no answer in 5 s"), "no answer in 5 s");
+    }
+
+    #[test]
+    fn a_record_that_says_too_much_is_what_it_says_at_most() {
+        let past = Past {
+            mib: u64::MAX,
+            gpu_mib: u64::MAX - 1,
+            refused_mib: 0,
+            runs: 1,
+            same_arguments: true,
+        };
+        let need = Need::of_past(past, &Nodes::default());
+        assert_eq!((need.mib, need.gpu_mib), (u64::MAX, u64::MAX - 1));
     }
 
     #[test]

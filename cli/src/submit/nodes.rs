@@ -34,7 +34,8 @@ impl Nodes {
         Ok(nodes)
     }
 
-    fn of(said: &str) -> Option<Nodes> {
+    /// Those of what Slurm prints; `None`: it counts GPU memory of none.
+    pub fn of(said: &str) -> Option<Nodes> {
         let mut all: Option<Nodes> = None;
         for list in said.lines().filter_map(|line| slurm::field(line, "Gres")) {
             let counts = Counts::read(&list);

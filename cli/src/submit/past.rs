@@ -70,7 +70,8 @@ enum Like {
     OtherArguments,
 }
 
-fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
+/// The runs in what sacct prints that are like this one.
+pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
     let (mut same, mut others) = (Vec::new(), Vec::new());
     // The latest come last.
     for entry in said.lines().rev() {

@@ -1,5 +1,5 @@
 //! What `mgbd` reads, for the fuzzer: its side of a channel, without a process at the other end, the line to
-//! the holder, and files.
+//! the holder, and files. The tests play what is kept in `fuzz/seeds/`.
 
 use std::fmt::Debug;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,7 +17,8 @@ use serde::de::DeserializeOwned;
 use super::client::Client;
 use super::greet::Guest;
 use super::identity::Identity;
-use super::subordinate;
+use super::{remember, subordinate};
+use crate::broker::Remembered;
 use crate::client::ClientId;
 use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
@@ -121,11 +122,25 @@ fn reads_back<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8])
     }
 }
 
-/// Any bytes are settings, quotas, subordinate users and a lock file's note, or a mistake.
-pub fn files(bytes: &[u8]) {
+/// A file with these bytes, and its name.
+fn file(bytes: &[u8]) -> (OwnedFd, PathBuf) {
     let file = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memory");
     rustix::io::write(&file, bytes).expect("memory");
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    (file, path)
+}
+
+/// What programs took before, as any bytes say it; `None`: they say nothing.
+pub fn past(bytes: &[u8]) -> Option<Remembered> {
+    let (_file, path) = file(bytes);
+    remember::read(&path).ok()
+}
+
+/// Any bytes are settings of mgbd and of programs, quotas, subordinate users and a lock file's note, or a
+/// mistake.
+pub fn files(bytes: &[u8]) {
+    let (_file, path) = file(bytes);
+    let _ = mgb_probe::site::read(&path);
     if let Ok(arguments) = settings::arguments(&path) {
         let is_option = |argument: &std::ffi::OsString| argument.as_encoded_bytes().starts_with(b"--");
         assert!(arguments.iter().all(is_option), "{arguments:?}");

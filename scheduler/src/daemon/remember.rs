@@ -91,7 +91,7 @@ impl Memory {
     }
 }
 
-fn read(file: &Path) -> io::Result<Remembered> {
+pub(super) fn read(file: &Path) -> io::Result<Remembered> {
     let reader = BufReader::new(File::open(file)?.take(MOST_BYTES));
     let content: Content = serde_json::from_reader(reader)?;
     if content.version != VERSION {
