@@ -17,7 +17,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use super::closer;
-use super::identity::Identity;
+use super::identity::{Identity, own};
 use crate::peer::{groups, is_of, is_over, peer, process};
 use crate::users::Users;
 
@@ -157,8 +157,7 @@ fn check(
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
-    let own = rustix::process::geteuid().as_raw();
-    if !users.takes(peer.uid, || groups(socket), own) {
+    if !users.takes(peer.uid, || groups(socket), own()) {
         return Err(match users {
             Users::Group { name, .. } => Offence::Group(peer.uid, name.clone()),
             _ => Offence::Uid(peer.uid),
