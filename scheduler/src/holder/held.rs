@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::packet::send_patiently;
-use super::wire::{FromHolder, TAKING};
+use super::wire::FromHolder;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,8 +78,8 @@ impl Held {
         }
     }
 
-    /// Gives an `mgbd` what it needs to go on with this client.
-    pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
+    /// Gives an `mgbd` what it needs to go on with this client, until then.
+    pub(super) fn hand_over(&self, mgbd: &OwnedFd, until: Instant) -> Result<(), Errno> {
         let (Some(process), Some(line)) = (&self.process, &self.line) else {
             return Ok(());
         };
@@ -89,12 +89,12 @@ impl Held {
             pid: self.pid,
             granted: self.granted,
         };
-        send_patiently(mgbd, &client, &files.map(AsFd::as_fd), TAKING)?;
+        send_patiently(mgbd, &client, &files.map(AsFd::as_fd), until)?;
         if self.files.is_empty() {
             return Ok(());
         }
         let files: Vec<_> = self.files.iter().map(AsFd::as_fd).collect();
-        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files, TAKING)
+        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files, until)
     }
 
     pub(super) fn keep(&mut self, files: Vec<OwnedFd>) {
