@@ -25,6 +25,7 @@ pub mod holder;
 pub mod journal;
 mod kinship;
 pub mod ledger;
+pub mod log;
 pub mod node;
 mod note;
 mod peer;
