@@ -192,7 +192,7 @@ mod tests {
     fn document(state: Value, word: Value) -> Value {
         let mut document = serde_json::to_value(NodeView::default()).unwrap();
         document["tasks"] = json!([{
-            "pid": 7, "gpu": 0, "state": state, "label": "", "reserved_bytes": 1, "held_bytes": 1,
+            "pid": 7, "task": 1, "gpu": 0, "state": state, "label": "", "reserved_bytes": 1, "held_bytes": 1,
             "peak_bytes": 1, "warps": 1, "age_ms": 1, "of_a_later_version": [1]
         }]);
         document["queue"] = json!([{
