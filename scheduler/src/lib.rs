@@ -16,6 +16,7 @@
 
 pub mod balance;
 pub mod broker;
+mod channel_memory;
 pub mod client;
 pub mod daemon;
 pub mod deadlock;

@@ -18,6 +18,7 @@ use super::client::Client;
 use super::greet::Guest;
 use super::identity::Identity;
 use super::subordinate;
+use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
 use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
@@ -43,8 +44,8 @@ impl Taker {
     pub fn new(id: ClientId) -> Taker {
         let memory = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memory");
         rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).expect("memory");
-        let map = || Mapping::new(&memory, CHANNEL_BYTES, true).expect("memory");
-        let (mapping, own) = (map(), map());
+        let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).expect("memory");
+        let own = ChannelMemory::new(&memory, true).expect("memory");
         let bell = || -> OwnedFd { eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd") };
         let guest = Guest {
             pid: id as u32,

@@ -169,6 +169,8 @@ pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> R
              and have accounts by their control groups"
         );
     }
+    crate::channel_memory::guard()
+        .map_err(|error| DaemonError::System("prepare for missing memory of channels", error))?;
     let listener = Listener::open(&config.socket, &config.users, config.activated.as_deref())?;
     Server::new(config, node, listener, stop)?.run()
 }

@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CHANNEL_BYTES, Channel};
+use mgb_probe::wire::Channel;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::packet::send_patiently;
 use super::wire::FromHolder;
+use crate::channel_memory::ChannelMemory;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ pub(super) struct Held {
     pub(super) granted: bool,
     /// `None` once it has ended.
     process: Option<OwnedFd>,
-    channel: Option<Mapping>,
+    channel: Option<ChannelMemory>,
     line: Option<Line>,
     files: Vec<OwnedFd>,
     /// Until when its files are kept without an `mgbd`.
@@ -46,7 +46,7 @@ impl Held {
         let mut files = files.into_iter();
         let (process, memory) = (files.next()?, files.next()?);
         // Without it the process counts as idle.
-        let channel = Mapping::new(&memory, CHANNEL_BYTES, false).ok();
+        let channel = ChannelMemory::new(&memory, false).ok();
         let line = files.next().zip(files.next()).map(|(socket, doorbell)| Line {
             memory,
             socket,

@@ -47,6 +47,8 @@ pub enum HoldError {
 /// When its lock cannot be had, it cannot listen, or the kernel fails to wait.
 pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -> Result<(), HoldError> {
     let failed = |what| move |error| HoldError::Folder(what, mgbd.to_owned(), error);
+    crate::channel_memory::guard()
+        .map_err(|error| HoldError::System("prepare for missing memory of channels", error))?;
     let private = Private::open(mgbd).map_err(failed("look"))?;
     // One that ends may still be stopping MPS: until it is gone nothing is started.
     let mut options = OpenOptions::new();
