@@ -113,6 +113,7 @@ pub fn why(hindrance: Hindrance) -> &'static str {
         Hindrance::Declared => "declared with --need, it is the program's until that ends",
         Hindrance::Stays => "it is of a kind that cannot leave",
         Hindrance::HostMemory => "the host has too little memory to spare for it",
+        Hindrance::Unknown => "for a reason that this mgb does not know: it is older than mgbd",
         Hindrance::SwapQuota => "its user may have no more memory in the host: `mgb quota`",
     }
 }

@@ -53,6 +53,7 @@ mod submit;
 mod suspend;
 mod table;
 mod user;
+mod waits;
 mod watch;
 
 use std::ffi::OsString;

@@ -18,6 +18,7 @@ use crate::machine::Machine;
 use crate::policy;
 use crate::prefix::Prefix;
 use crate::program::{self, ProgramError};
+use crate::waits;
 
 /// Run a program on the GPUs that mgbd shares, starting mgbd if none runs.
 ///
@@ -137,7 +138,13 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         .file_name()
         .unwrap_or_default()
         .to_string_lossy();
-    let granted = begin(&client, args.need.unwrap_or(0), gpus.as_deref(), &name);
+    let bytes = args.need.unwrap_or(0);
+    let ask = || begin(&client, bytes, gpus.as_deref(), &name);
+    // `mgb batch` shows by itself what its jobs wait for.
+    let granted = match args.placement {
+        None => waits::told(&start.socket, client.pid(), ask),
+        Some(_) => ask(),
+    };
     if let Some(file) = &args.placement {
         let text = serde_json::to_string(&placement(&granted)).context("failed to write JSON")?;
         std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;

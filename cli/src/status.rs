@@ -3,6 +3,8 @@
 mod cluster;
 mod render;
 
+pub use render::kind;
+
 use mgb_probe::{Client, socket_path};
 
 use crate::daemon;

@@ -31,6 +31,7 @@ mod devices;
 pub mod hello;
 mod job;
 mod lease;
+mod lenient;
 pub mod limited;
 pub mod mapping;
 pub mod need;

@@ -22,10 +22,12 @@ pub enum Limited {
     Waiting,
     /// Which GPUs: the amounts are sets of them, one bit each.
     Which,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
 }
 
 impl Limited {
-    /// All of them, by their numbers.
+    /// All that are known, by their numbers.
     pub const ALL: [Limited; 8] = [
         Limited::Bytes,
         Limited::Tasks,
@@ -48,6 +50,7 @@ impl Limited {
             Limited::Swap => "host memory",
             Limited::Waiting => "waiting tasks",
             Limited::Which => "these GPUs",
+            Limited::Unknown => "something that this version does not know",
         }
     }
 }

@@ -143,6 +143,7 @@ fn amount(what: Limited, number: u64) -> String {
         Limited::Alone if number == 1 => "1 GPU for itself".to_owned(),
         Limited::Alone => format!("{number} GPUs for itself"),
         Limited::Swap => format!("{} of host memory", Bytes(number)),
+        Limited::Unknown => number.to_string(),
         Limited::Which if number == 0 => "no GPU".to_owned(),
         Limited::Which => {
             let numbers = (0..u64::BITS).filter(|gpu| number >> gpu & 1 == 1);

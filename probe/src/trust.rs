@@ -28,8 +28,6 @@ const LOOK: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// What the kernel says of a user without a number in this user namespace.
-pub const NOBODY: u32 = 65_534;
 /// Permissions of a group and of all others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -166,19 +164,37 @@ pub fn folder_of(socket: &Path) -> &Path {
 }
 
 fn is_own_or_roots(uid: u32) -> bool {
-    uid == 0 || (uid == rustix::process::geteuid().as_raw() && (uid != NOBODY || is_a_user(NOBODY)))
+    uid == 0 || (uid == rustix::process::geteuid().as_raw() && is_a_user(uid))
 }
 
-/// Whether a number stands for a user in this process's user namespace. In one that leaves users out,
-/// [`NOBODY`] stands for all of them together, this process's own among them.
+/// What the kernel says of users without a number in this user namespace, of all of them together. This
+/// process's own user may be one of them.
+pub fn overflow_uid() -> u32 {
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    number.trim().parse().unwrap_or(65_534)
+}
+
+/// Whether a number stands for a user in this process's user namespace, and not only for those that have none
+/// there: see [`overflow_uid`].
 pub fn is_a_user(uid: u32) -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.lines().any(|line| {
+    mapped(&own_map()).any(|(first, count)| uid.checked_sub(first).is_some_and(|at| at < count))
+}
+
+/// Whether this process's user namespace leaves no user out.
+pub fn has_all_users() -> bool {
+    // The last number stands for none.
+    mapped(&own_map()).map(|(_, count)| u64::from(count)).sum::<u64>() >= u64::from(u32::MAX)
+}
+
+fn own_map() -> String {
+    std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
+}
+
+/// The ranges of a user namespace's numbers, as user_namespaces(7) has them: the first one, and how many.
+fn mapped(map: &str) -> impl Iterator<Item = (u32, u32)> {
+    map.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().ok());
-        let (first, count) = (numbers.next().flatten(), numbers.nth(1).flatten());
-        first
-            .zip(count)
-            .is_some_and(|(first, count)| uid.checked_sub(first).is_some_and(|at| at < count))
+        numbers.next().flatten().zip(numbers.nth(1).flatten())
     })
 }
 
@@ -332,6 +348,8 @@ mod tests {
     fn the_numbers_of_users_are_known() {
         assert!(is_a_user(rustix::process::geteuid().as_raw()));
         assert!(!is_a_user(u32::MAX));
+        let ranges: Vec<_> = mapped("  0 100000 65536\n 70000 1000 1\n").collect();
+        assert_eq!(ranges, [(0, 65_536), (70_000, 1)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mgb_probe::{BeginRequest, Client, Gpu, Need};
 use mgb_scheduler::daemon::{self, Config};
@@ -61,7 +61,7 @@ impl Node for Idle {
         Vec::new()
     }
 
-    fn paused_since(&self, _gpu: usize, _then: SystemTime) -> Result<bool, NodeError> {
+    fn paused_within(&self, _gpu: usize, _ago: Duration) -> Result<bool, NodeError> {
         Ok(true)
     }
 }

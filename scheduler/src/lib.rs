@@ -16,6 +16,7 @@
 
 pub mod balance;
 pub mod broker;
+mod channel_memory;
 pub mod client;
 pub mod daemon;
 pub mod deadlock;
@@ -25,6 +26,7 @@ pub mod holder;
 pub mod journal;
 mod kinship;
 pub mod ledger;
+pub mod log;
 pub mod node;
 mod note;
 mod peer;

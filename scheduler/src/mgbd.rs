@@ -6,7 +6,8 @@
 //! the socket; 4 if there is no GPU to share; 5 if it was about to make a system call that it may not make
 //! ([`mgb_scheduler::seccomp`]); 1 for everything else.
 
-use std::fs::OpenOptions;
+use std::backtrace::BacktraceStatus;
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -24,10 +25,11 @@ use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
+use mgb_scheduler::log::{Flush, Log};
 use mgb_scheduler::node::bounded::Bounded;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::quota::file::Quotas;
-use mgb_scheduler::{Policy, Queue, Users, broker, holder, seccomp, settings};
+use mgb_scheduler::{Policy, Queue, Users, broker, holder, log, seccomp, settings};
 use tracing_subscriber::EnvFilter;
 
 /// How long one that was started again stays when nobody needs it any more.
@@ -135,6 +137,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(tell_of_panic));
     if std::env::args_os().nth(1).is_some_and(|first| first == "hold") {
         return hold();
     }
@@ -161,6 +164,17 @@ fn main() -> ExitCode {
             ExitCode::from(code(&error))
         }
     }
+}
+
+/// As Rust itself does, but without waiting for who reads standard error.
+fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    log::flush();
+    let from = std::backtrace::Backtrace::capture();
+    let from = (from.status() == BacktraceStatus::Captured).then_some(from);
+    mgb_stderr::say!(
+        "mgbd: {panic}{}",
+        from.map_or_else(String::new, |from| format!("\n{from}"))
+    );
 }
 
 /// Ends with what is wrong with the file of quotas, if anything is.
@@ -236,7 +250,7 @@ fn hold() -> ExitCode {
     let listen = || -> anyhow::Result<()> {
         // Whoever kills mgbd by its name does not mean what outlives it.
         rustix::thread::set_name(c"mgb-holder").context("failed to take a name")?;
-        start_log(None)?;
+        let _log = start_log(None)?;
         let line = take_line()?.context("the line to mgbd is to be its standard input")?;
         Ok(holder::run(line, Path::new(&mgbd), control.into(), again)?)
     };
@@ -295,7 +309,7 @@ fn code(error: &anyhow::Error) -> u8 {
 }
 
 fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
-    start_log(options.log.as_ref())?;
+    let _log = start_log(options.log.as_ref())?;
     let stop = signals(&[signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
         .context("failed to listen for signals")?;
     let limits = Limits {
@@ -363,30 +377,30 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     Ok(daemon::run(config, Box::new(node), stop)?)
 }
 
-fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
+/// Where the log goes: to standard error, or this file. What is written there by the end of the process is
+/// what is returned waits for.
+fn start_log(file: Option<&PathBuf>) -> anyhow::Result<Flush> {
     let filter = EnvFilter::try_from_env("MGBD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A full disk loses lines: the log's own line about that would end mgbd where standard error is full too.
-    let log = tracing_subscriber::fmt()
+    let colour = file.is_none() && std::io::stderr().is_terminal();
+    let file = match file {
+        None => File::from(std::io::stderr().as_fd().try_clone_to_owned()?),
+        Some(path) => OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(|| format!("failed to open the log file {}", path.display()))?,
+    };
+    // For as long as this process is there.
+    seccomp::tell_in(file.try_clone()?.into_raw_fd());
+    let (log, flush) = Log::start(file).context("failed to start the thread that writes the log")?;
+    tracing_subscriber::fmt()
         .with_env_filter(filter)
         .log_internal_errors(false)
-        .with_target(false);
-    match file {
-        None => {
-            let colour = std::io::stderr().is_terminal();
-            log.with_ansi(colour).with_writer(std::io::stderr).init();
-        }
-        Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .with_context(|| format!("failed to open the log file {}", path.display()))?;
-            // For as long as this process is there.
-            seccomp::tell_in(file.try_clone()?.into_raw_fd());
-            log.with_ansi(false).with_writer(file).init();
-        }
-    }
-    Ok(())
+        .with_target(false)
+        .with_ansi(colour)
+        .with_writer(Arc::new(log))
+        .init();
+    Ok(flush)
 }
 
 /// A descriptor that becomes readable on these signals.

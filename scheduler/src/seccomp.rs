@@ -6,7 +6,7 @@
 //! what clients sent and write files, have the same list.
 //!
 //! Other threads were there before and have none: those that ask the driver and the name service run
-//! libraries that are not ours, and one starts the holder ([`crate::holder`]), whose list MPS and its clients
+//! libraries that are not ours, one writes the log, and one starts the holder ([`crate::holder`]), whose list MPS and its clients
 //! would have as well.
 //!
 //! A call that is not on the list ends `mgbd` at once, with a line in its log and [`EXIT_CODE`]; what
@@ -24,6 +24,9 @@ use seccompiler::{
 
 /// With what `mgbd` ends where it makes a call that it may not make.
 pub const EXIT_CODE: i32 = 5;
+
+/// How long the line about a refused call may take to be taken.
+const TELL_TIMEOUT_MS: libc::c_int = 250;
 
 /// Calls that are allowed whatever their arguments.
 const ALLOWED: &[libc::c_long] = &[
@@ -268,9 +271,22 @@ extern "C" fn refused(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
     let number = decimal(call.unsigned_abs(), &mut digits);
     let before = b"mgbd: it made system call ".as_slice();
     let after = b", which it may not make, and ends; --no-seccomp lets it make any\n".as_slice();
-    for part in [before, number, after] {
-        // SAFETY: a system call on bytes that are there.
-        unsafe { libc::write(TELLS.load(Ordering::Relaxed), part.as_ptr().cast(), part.len()) };
+    let parts = [before, number, after].map(|part| libc::iovec {
+        iov_base: part.as_ptr().cast_mut().cast(),
+        iov_len: part.len(),
+    });
+    // What was logged before comes first, as far as somebody reads it.
+    crate::log::flush();
+    let mut log = libc::pollfd {
+        fd: TELLS.load(Ordering::Relaxed),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: system calls on what is there. A pipe that is said to be ready takes this much at once.
+    unsafe {
+        if libc::poll(&raw mut log, 1, TELL_TIMEOUT_MS) > 0 {
+            libc::writev(log.fd, parts.as_ptr(), parts.len() as libc::c_int);
+        }
     }
     // SAFETY: ends the process, without anything of Rust's.
     unsafe { libc::_exit(EXIT_CODE) }

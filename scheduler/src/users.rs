@@ -33,10 +33,11 @@ pub enum UsersError {
 }
 
 impl Users {
-    /// Whether a process of this user, in these groups, is served by an `mgbd` of the user `own`. The
+    /// Whether a process of this user, in these groups, is served by an `mgbd` of the user `own`, if that user
+    /// has a number. The
     /// socket's permissions say the same where `mgbd` makes it; systemd's socket may be open to all.
-    pub fn takes(&self, uid: u32, groups: impl FnOnce() -> Vec<u32>, own: u32) -> bool {
-        let is_ours = uid == own || uid == 0;
+    pub fn takes(&self, uid: u32, groups: impl FnOnce() -> Vec<u32>, own: Option<u32>) -> bool {
+        let is_ours = Some(uid) == own || uid == 0;
         match self {
             Users::Own => is_ours,
             Users::Group { gid, .. } => is_ours || groups().contains(gid),
@@ -120,12 +121,13 @@ mod tests {
     #[test]
     fn others_are_served_where_that_is_said() {
         let none = Vec::new;
-        let own = |uid| Users::Own.takes(uid, none, 7);
+        let own = |uid| Users::Own.takes(uid, none, Some(7));
         assert!(own(7) && own(0) && !own(8));
-        assert!(Users::All.takes(8, none, 7));
+        assert!(Users::All.takes(8, none, Some(7)));
         let name = "students".to_owned();
         let group = Users::Group { name, gid: 5 };
-        let served = |uid, groups: &[u32]| group.takes(uid, || groups.to_vec(), 7);
+        let served = |uid, groups: &[u32]| group.takes(uid, || groups.to_vec(), Some(7));
         assert!(served(7, &[]) && served(0, &[]) && served(8, &[4, 5]) && !served(8, &[4, 6]));
+        assert!(!group.takes(65_534, none, None), "one of many without a number");
     }
 }

@@ -14,7 +14,7 @@ use common::{DRIVER_FILE, Daemon, MIB, Setting, alive, run_mgbd, wait_for};
 use mgb_probe::Client;
 use mgb_scheduler::daemon::Config;
 use mgb_scheduler::holder::report;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Not a test: what the others start as client processes.
@@ -428,4 +428,45 @@ fn a_holder_of_another_version_is_left_alone() {
     client.finish();
     drop(strange.join().unwrap());
     assert!(node.count("start") == 0 && path.exists());
+}
+
+/// A line to the holder, which has greeted.
+fn line_to_holder(node: &Node) -> OwnedFd {
+    let path = node.folder().join("mgbd.sock.private/holder");
+    let kind = SocketType::SEQPACKET;
+    let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::connect(&line, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    assert!(heard(&line, RecvFlags::empty()).unwrap().contains("Greeting"));
+    line
+}
+
+/// What is said next on a line.
+fn heard(line: &OwnedFd, flags: RecvFlags) -> rustix::io::Result<String> {
+    let mut buffer = vec![0; 1 << 16];
+    let (length, _) = rustix::net::recv(line, &mut buffer[..], flags)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
+/// Another mgbd is turned away once the one that is there has had time to be seen to be gone. Nobody else waits
+/// for that.
+#[test]
+fn who_asks_the_holder_does_not_wait_for_an_mgbd_that_comes() {
+    let mut node = Node::new();
+    node.start();
+    wait_for("a holder", || report(&node.daemon.socket()).is_some());
+    // Where this process is held up the other one may be turned away first.
+    wait_for("an answer before another mgbd is turned away", || {
+        let line = line_to_holder(&node);
+        let adopt = r#"{"Adopt":{"version":3,"pid":7,"mps":false,"users":false,"restarts":false}}"#;
+        rustix::net::send(&line, adopt.as_bytes(), SendFlags::NOSIGNAL).unwrap();
+        let is_answered = report(&node.daemon.socket()).is_some();
+        let is_first = heard(&line, RecvFlags::DONTWAIT).is_err();
+        if is_first {
+            assert!(heard(&line, RecvFlags::empty()).unwrap().contains("Busy"));
+        }
+        is_answered && is_first
+    });
+    let mut client = node.daemon.client("begin 10 map 10 end say done");
+    client.until("done");
+    client.finish();
 }

@@ -166,6 +166,7 @@ fn tasks(tasks: &[TaskView]) -> Table {
             TaskState::Restoring => "restoring",
             TaskState::Suspending => "suspending",
             TaskState::Suspended => "suspended",
+            TaskState::Unknown => "unknown",
         };
         let in_host = any_evicted.then(|| expected(task.evicted_bytes));
         let sizes = [
@@ -225,7 +226,7 @@ fn queue(queue: &[WaitView]) -> Table {
 }
 
 /// What is asked for, and why it is not considered, if it is not.
-fn kind(wait: &WaitView) -> String {
+pub fn kind(wait: &WaitView) -> String {
     let kind = if wait.growth { "more" } else { "new" };
     match wait.held_back {
         None if wait.over_quota => match wait.limited {
@@ -236,6 +237,7 @@ fn kind(wait: &WaitView) -> String {
         None => waits_for(wait).map_or_else(|| kind.to_owned(), |why| format!("{kind}, {why}")),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
         Some(HeldBack::Drained) => format!("{kind}, GPU drained"),
+        Some(HeldBack::Unknown) => format!("{kind}, held back"),
     }
 }
 
@@ -248,6 +250,7 @@ fn waits_for(wait: &WaitView) -> Option<String> {
         WaitsFor::Places => "all places for processes are taken".to_owned(),
         WaitsFor::UserPlaces => "its user has half of all places for processes".to_owned(),
         WaitsFor::OthersGpus => "its GPUs are kept for others".to_owned(),
+        WaitsFor::Unknown => "for a reason that this mgb does not know".to_owned(),
         WaitsFor::SwapQuota => "idle memory there may not go to the host: quota".to_owned(),
     })
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lenient::{Grows, may_be_word};
+
 /// Memory that is to leave a GPU because a person wants it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingView {
@@ -15,6 +17,7 @@ pub struct LeavingView {
     /// Bytes that are still there.
     pub bytes: u64,
     /// What keeps them there; `None`: nothing that is known, they are on their way.
+    #[serde(default, deserialize_with = "may_be_word")]
     pub hindrance: Option<Hindrance>,
 }
 
@@ -36,6 +39,12 @@ pub enum Hindrance {
     HostMemory,
     /// Its user, or a group of the user's, may have no more memory in the host.
     SwapQuota,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
+}
+
+impl Grows for Hindrance {
+    const UNKNOWN: Hindrance = Hindrance::Unknown;
 }
 
 /// How a dead process's room came back. Microseconds.

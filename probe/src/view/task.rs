@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lenient::{Grows, may_be_word, word};
 use crate::limited::Limited;
 
 /// What a task is doing.
@@ -28,6 +29,8 @@ pub enum TaskState {
     Suspended,
     /// Its process died; the driver does not show the room free yet.
     Reclaiming,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
 }
 
 /// A task that holds room.
@@ -45,6 +48,7 @@ pub struct TaskView {
     /// GPU index.
     pub gpu: u32,
     /// See [`TaskState`].
+    #[serde(deserialize_with = "word")]
     pub state: TaskState,
     /// Bytes reserved.
     pub reserved_bytes: u64,
@@ -89,19 +93,23 @@ pub struct WaitView {
     /// Milliseconds it has waited.
     pub waited_ms: u64,
     /// Why it is not considered at all, if it is not.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "may_be_word")]
     pub held_back: Option<HeldBack>,
     /// It is not considered because its user, or a group of the user's, has as much as it may have at once.
     #[serde(default)]
     pub over_quota: bool,
     /// Of what that is too much.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "may_be_word"
+    )]
     pub limited: Option<Limited>,
     /// It is not considered because the driver cannot reach any GPU that it could go to.
     #[serde(default)]
     pub gpu_lost: bool,
     /// What it waits for, where that is more than its turn and room.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "may_be_word")]
     pub waits_for: Option<WaitsFor>,
 }
 
@@ -123,6 +131,8 @@ pub enum WaitsFor {
     SwapQuota,
     /// The GPUs that it could go to are kept for others than its user.
     OthersGpus,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
 }
 
 /// Why a request waits although there may be room for it.
@@ -133,6 +143,8 @@ pub enum HeldBack {
     Suspended,
     /// Every GPU that it could go to is drained.
     Drained,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
 }
 
 /// A process that a person has suspended.
@@ -151,4 +163,71 @@ pub struct SuspendedView {
     pub age_ms: u64,
     /// By GPU: bytes of its memory that are in the host.
     pub evicted_bytes: Vec<u64>,
+}
+
+impl Grows for TaskState {
+    const UNKNOWN: TaskState = TaskState::Unknown;
+}
+
+impl Grows for WaitsFor {
+    const UNKNOWN: WaitsFor = WaitsFor::Unknown;
+}
+
+impl Grows for HeldBack {
+    const UNKNOWN: HeldBack = HeldBack::Unknown;
+}
+
+impl Grows for Limited {
+    const UNKNOWN: Limited = Limited::Unknown;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::view::{Hindrance, NodeView};
+
+    /// What an mgbd shows that says these words.
+    fn document(state: Value, word: Value) -> Value {
+        let mut document = serde_json::to_value(NodeView::default()).unwrap();
+        document["tasks"] = json!([{
+            "pid": 7, "task": 1, "gpu": 0, "state": state, "label": "", "reserved_bytes": 1, "held_bytes": 1,
+            "peak_bytes": 1, "warps": 1, "age_ms": 1, "of_a_later_version": [1]
+        }]);
+        document["queue"] = json!([{
+            "pid": 7, "label": "", "gpu": null, "bytes": 1, "growth": false, "waited_ms": 1,
+            "held_back": word, "limited": word, "waits_for": word
+        }]);
+        document["leaving"] = json!([{ "pid": 7, "gpu": 0, "bytes": 1, "hindrance": word }]);
+        document
+    }
+
+    #[test]
+    fn words_of_a_newer_mgbd_are_unknown_and_the_rest_is_read() {
+        let words = [
+            "of_a_later_version".into(),
+            json!({ "of_a_later_version": { "gpu": 3 } }),
+            json!(3),
+        ];
+        for word in words {
+            let view: NodeView = serde_json::from_value(document(word.clone(), word)).unwrap();
+            let wait = &view.queue[0];
+            assert_eq!(view.tasks[0].state, TaskState::Unknown);
+            assert_eq!(wait.held_back, Some(HeldBack::Unknown));
+            assert_eq!(wait.waits_for, Some(WaitsFor::Unknown));
+            assert_eq!(wait.limited, Some(Limited::Unknown));
+            assert_eq!(view.leaving[0].hindrance, Some(Hindrance::Unknown));
+        }
+        let view: NodeView = serde_json::from_value(document("ended".into(), Value::Null)).unwrap();
+        assert_eq!(view.tasks[0].state, TaskState::Ended);
+        let wait = &view.queue[0];
+        assert_eq!((wait.held_back, wait.waits_for, wait.limited), (None, None, None));
+        let gathers = WaitView {
+            waits_for: Some(WaitsFor::RoomGathers(3)),
+            ..wait.clone()
+        };
+        let again = serde_json::from_str(&serde_json::to_string(&gathers).unwrap());
+        assert_eq!(again.ok(), Some(gathers));
+    }
 }

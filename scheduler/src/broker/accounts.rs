@@ -31,6 +31,8 @@ pub(super) struct Accounts {
     /// GPUs where idle memory stays since its users may have no more in the host, one bit each, as of the
     /// last whole round.
     pub(super) kept_by_swap: u64,
+    /// Tasks that may wait, of those for whom that is limited.
+    pub(super) waiting: BTreeMap<Owner, u64>,
     /// Until when waiting tasks were last counted.
     pub(super) counted_waiting: Duration,
     /// When something of a user was granted last.
@@ -43,6 +45,14 @@ impl Accounts {
         self.by_user
             .get(&uid)
             .map_or(&[], |account| account.limits.as_slice())
+    }
+
+    /// Finds out who may have how many tasks waiting: what holds for users has changed.
+    pub(super) fn limit_waiting(&mut self) {
+        let limits = self.by_user.values().flat_map(|account| &account.limits);
+        self.waiting = limits
+            .filter_map(|(owner, limits)| Some((*owner, limits.waiting?)))
+            .collect();
     }
 
     /// What holds for a user.

@@ -34,6 +34,7 @@ impl Broker {
         self.accounts.several |= accounts.len() > 1;
         self.accounts.limits = accounts.values().any(|account| !account.limits.is_empty());
         self.accounts.kept = accounts.values().any(|account| account.gpus != u64::MAX);
+        self.accounts.limit_waiting();
     }
 
     /// Whether it is known what holds for a user.
@@ -45,6 +46,7 @@ impl Broker {
     pub fn users(&mut self) -> BTreeSet<u32> {
         let here: BTreeSet<u32> = self.clients.values().map(|client| client.uid).collect();
         self.accounts.by_user.retain(|uid, _| here.contains(uid));
+        self.accounts.limit_waiting();
         self.accounts.served.retain(|uid, _| here.contains(uid));
         here
     }

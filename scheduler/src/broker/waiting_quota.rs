@@ -25,14 +25,11 @@ impl Broker {
     /// After a round: refuses tasks that came since the last time and wait, where more wait than may.
     pub fn refuse_beyond_waiting(&mut self, now: Duration) -> Vec<Answer> {
         let before = std::mem::replace(&mut self.accounts.counted_waiting, now);
-        let limits = self.accounts.by_user.values().flat_map(|account| &account.limits);
-        let limits: BTreeMap<Owner, u64> = limits
-            .filter_map(|(owner, limits)| Some((*owner, limits.waiting?)))
-            .collect();
-        if limits.is_empty() {
+        // There is a round for each event: most of them bring nobody who could be refused.
+        if self.accounts.waiting.is_empty() || self.all_that_wait_to_begin().all(|one| one.since < before) {
             return Vec::new();
         }
-        let mut waits = self.all_that_wait_to_begin();
+        let mut waits: Vec<Waits> = self.all_that_wait_to_begin().collect();
         waits.sort_by_key(|one| one.since);
         let mut counts: BTreeMap<Owner, u64> = BTreeMap::new();
         let mut answers = Vec::new();
@@ -41,7 +38,7 @@ impl Broker {
             let owners: Vec<Owner> = owners.map(|(owner, _)| *owner).collect();
             let beyond = owners.iter().find_map(|owner| {
                 let wanted = counts.get(owner).copied().unwrap_or(0) + 1;
-                let limit = *limits.get(owner)?;
+                let limit = *self.accounts.waiting.get(owner)?;
                 let what = Limited::Waiting;
                 (wanted > limit && one.since >= before).then_some(Beyond { what, wanted, limit })
             });
@@ -55,7 +52,7 @@ impl Broker {
         answers
     }
 
-    fn all_that_wait_to_begin(&self) -> Vec<Waits> {
+    fn all_that_wait_to_begin(&self) -> impl Iterator<Item = Waits> {
         let queued = self.queue.iter().filter(|waiting| !waiting.grows());
         let queued = queued.map(|waiting| (waiting.client, waiting.cell, waiting.since));
         let held = self.held.iter().filter(|held| held.request.op == Op::Begin);
@@ -64,7 +61,6 @@ impl Broker {
         let followers = followers.map(|follower| (follower.client, follower.cell, follower.since));
         let all = queued.chain(held).chain(followers);
         all.map(|(client, cell, since)| Waits { client, cell, since })
-            .collect()
     }
 
     fn refuse_to_wait(&mut self, one: Waits, beyond: Beyond) -> Answer {

@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, Order, Reply, Request, offer, state};
 
 use super::greet::{self, Guest, Offence};
 use super::left::LeftClient;
+use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
 use crate::journal::{Call, Fate};
 
@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub(super) leaving: bool,
     /// `None` once it hung up.
     pub(super) line: Option<Line>,
-    mapping: Mapping,
+    mapping: ChannelMemory,
     /// The memory that is mapped, for the holder.
     pub(super) memory: OwnedFd,
     /// The holder knows of it.
@@ -107,7 +107,7 @@ impl Client {
     /// One that another `mgbd` has left.
     pub(super) fn again(left: LeftClient, uid: u32, reader: u32) -> Result<Client, Offence> {
         greet::check_memory(&left.memory)?;
-        let mapping = Mapping::new(&left.memory, CHANNEL_BYTES, true)
+        let mapping = ChannelMemory::new(&left.memory, true)
             .map_err(|error| Offence::System("failed to map its memory", error))?;
         let mut client = Client {
             id: left.id,

@@ -6,6 +6,12 @@ use crate::quota::file::QuotasError;
 /// Why `mgbd` ended otherwise than it should.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
+    /// Its user has no number.
+    #[error(
+        "this user has no number in this user namespace, so that programs of any other one look like its own; \
+         give it one (unshare --map-current-user), or serve all"
+    )]
+    NoUser,
     /// It could not listen.
     #[error(transparent)]
     Listen(#[from] ListenError),

@@ -1,5 +1,5 @@
 //! What `mgbd` reads, for the fuzzer: its side of a channel, without a process at the other end, the line to
-//! the holder, and files. The tests play what is kept in `fuzz/seeds/`.
+//! the holder, and files.
 
 use std::fmt::Debug;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,6 +19,7 @@ use super::greet::Guest;
 use super::identity::Identity;
 use super::{remember, subordinate};
 use crate::broker::Remembered;
+use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
 use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
@@ -44,8 +45,8 @@ impl Taker {
     pub fn new(id: ClientId) -> Taker {
         let memory = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memory");
         rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).expect("memory");
-        let map = || Mapping::new(&memory, CHANNEL_BYTES, true).expect("memory");
-        let (mapping, own) = (map(), map());
+        let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).expect("memory");
+        let own = ChannelMemory::new(&memory, true).expect("memory");
         let bell = || -> OwnedFd { eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd") };
         let guest = Guest {
             pid: id as u32,

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use mgb_probe::hello::{Answer, Hello};
-use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
@@ -17,7 +16,8 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use super::closer;
-use super::identity::Identity;
+use super::identity::{Identity, own};
+use crate::channel_memory::ChannelMemory;
 use crate::peer::{groups, is_of, is_over, peer, process};
 use crate::users::Users;
 
@@ -28,7 +28,7 @@ pub(super) struct Guest {
     pub(super) whose: Identity,
     pub(super) pidfd: OwnedFd,
     pub(super) doorbell: OwnedFd,
-    pub(super) mapping: Mapping,
+    pub(super) mapping: ChannelMemory,
     /// The memory that is mapped.
     pub(super) memory: OwnedFd,
     pub(super) observer: bool,
@@ -157,8 +157,7 @@ fn check(
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
-    let own = rustix::process::geteuid().as_raw();
-    if !users.takes(peer.uid, || groups(socket), own) {
+    if !users.takes(peer.uid, || groups(socket), own()) {
         return Err(match users {
             Users::Group { name, .. } => Offence::Group(peer.uid, name.clone()),
             _ => Offence::Uid(peer.uid),
@@ -187,7 +186,7 @@ fn check(
     // Only what is sure to close at once is closed by the loop.
     let descriptors = <[OwnedFd; 2]>::try_from(std::mem::take(&mut message.descriptors));
     let [memory, doorbell] = descriptors.map_err(|_| Offence::Descriptors(count))?;
-    let mapping = Mapping::new(&memory, CHANNEL_BYTES, true)
+    let mapping = ChannelMemory::new(&memory, true)
         .map_err(|error| Offence::System("failed to map its memory", error))?;
     let observer = opening.caps & CAP_OBSERVER != 0;
     Ok(Guest {

@@ -10,7 +10,8 @@
 //! - **A subordinate user** (`/etc/subuid`) is one of up to 65536 that a user has by making a user namespace.
 //!   All of them are that user's account.
 //! - **A user without a number** in `mgbd`'s own user namespace is one of all others together, and known by
-//!   the control group as well.
+//!   the control group as well. Where the namespace leaves users out, the number that they have together is
+//!   nobody's, also if it stands for a user there; nor is it `mgbd`'s own, if that has no other.
 //!
 //! An administrator is root, or the user who runs `mgbd`, as far as the process could do to `mgbd` what an
 //! administrator does: it is in `mgbd`'s user and PID namespaces, and has all the capabilities that `mgbd`
@@ -21,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mgb_probe::trust::{NOBODY, is_a_user};
+use mgb_probe::trust::{has_all_users, is_a_user, overflow_uid};
 
 use super::subordinate::{FIRST_GROUP, Subordinates};
 use crate::kinship::may_trace_this;
@@ -44,8 +45,10 @@ pub(super) struct Identity {
 /// What is known of users.
 #[derive(Debug)]
 pub(super) struct Identities {
-    own: u32,
-    nobody_is_a_user: bool,
+    /// Who runs `mgbd`; `None`: one without a number.
+    own: Option<u32>,
+    /// The number of all users who have none; `None`: all have one.
+    unknown: Option<u32>,
     subordinates: Subordinates,
 }
 
@@ -53,8 +56,8 @@ impl Identities {
     /// `subordinates`: the file that says whose subordinate users are.
     pub(super) fn new(subordinates: PathBuf) -> Identities {
         Identities {
-            own: rustix::process::geteuid().as_raw(),
-            nobody_is_a_user: is_a_user(NOBODY),
+            own: own(),
+            unknown: (!has_all_users()).then(overflow_uid),
             subordinates: Subordinates::new(subordinates),
         }
     }
@@ -74,11 +77,11 @@ impl Identities {
     /// Whose a process is that the kernel says is this user's; `is_it`: whether the number is still that
     /// process's.
     fn of_process(&mut self, uid: u32, pid: u32, is_it: impl Fn() -> bool) -> Identity {
-        let may_administer = uid == 0 || uid == self.own;
+        let may_administer = uid == 0 || Some(uid) == self.own;
         let administers = may_administer && may_trace_this(pid) && is_it();
         let user = self.subordinates.owner(uid);
         // Users that root has for containers are no root either.
-        let says_nothing = (user == 0 && !administers) || (uid == NOBODY && !self.nobody_is_a_user);
+        let says_nothing = !administers && (user == 0 || Some(uid) == self.unknown);
         let account = if says_nothing {
             account_of_group(&group_of(pid))
         } else {
@@ -90,6 +93,11 @@ impl Identities {
             administers,
         }
     }
+}
+
+/// Who runs `mgbd`; `None`: one without a number in its user namespace, as many others are.
+pub(super) fn own() -> Option<u32> {
+    Some(rustix::process::geteuid().as_raw()).filter(|own| is_a_user(*own))
 }
 
 /// Whether the process that has just connected is there, so that its number is no other one's.
@@ -154,6 +162,25 @@ mod tests {
         assert_eq!((other.account, other.administers), (own + 20_001, false));
         let gone = identities.of_process(own, pid, || false);
         assert!(!gone.administers && (own != 0 || gone.account >= FIRST_GROUP));
+    }
+
+    #[test]
+    fn who_has_no_number_is_nobody_in_particular() {
+        let (own, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
+        let identities = |known| Identities {
+            own: Some(own).filter(|_| known),
+            unknown: Some(own),
+            subordinates: Subordinates::new("/no/subuid".into()),
+        };
+        if own != 0 {
+            let identity = identities(false).of_process(own, pid, || true);
+            assert!(!identity.administers && identity.account >= FIRST_GROUP);
+        }
+        let identity = identities(true).of_process(own, pid, || true);
+        assert_eq!((identity.account, identity.administers), (own, true));
+        // Another one, who has the number as well.
+        let identity = identities(true).of_process(own, 1, || false);
+        assert!(!identity.administers && identity.account >= FIRST_GROUP);
     }
 
     #[test]

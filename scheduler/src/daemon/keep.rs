@@ -16,7 +16,7 @@
 //! them at once.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
@@ -49,9 +49,8 @@ struct Kept {
     files: Vec<OwnedFd>,
     /// GPUs where work may be under way still.
     gpus: Vec<usize>,
-    /// When the process ended, on both clocks.
+    /// When the process ended.
     since: Duration,
-    ended: SystemTime,
 }
 
 impl Kept {
@@ -131,13 +130,17 @@ impl Keeper {
             files,
             gpus,
             since: now,
-            ended: SystemTime::now(),
         });
     }
 
     /// How many files of processes that are gone are open.
     pub(super) fn files(&self) -> usize {
-        self.gone.iter().map(|kept| kept.files.len()).sum()
+        self.by_user().map(|(_, files)| files).sum()
+    }
+
+    /// The same of each such process, with its user.
+    pub(super) fn by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.gone.iter().map(|kept| (kept.uid, kept.files.len()))
     }
 
     /// Whether memory of the process is kept.
@@ -164,11 +167,11 @@ impl Keeper {
         self.due = now + LOOK;
         for at in (0..self.gone.len()).rev() {
             let kept = &mut self.gone[at];
-            let ended = kept.ended;
+            let ago = now.saturating_sub(kept.since);
             // A driver that does not say is waited for no longer than patience lasts.
             kept.gpus
-                .retain(|&gpu| !node.paused_since(gpu, ended).unwrap_or(false));
-            if kept.gpus.is_empty() || now.saturating_sub(kept.since) >= PATIENCE {
+                .retain(|&gpu| !node.paused_within(gpu, ago).unwrap_or(false));
+            if kept.gpus.is_empty() || ago >= PATIENCE {
                 over.push(self.gone.swap_remove(at));
             }
         }

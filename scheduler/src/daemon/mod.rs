@@ -162,6 +162,18 @@ pub use subordinate::FILE as SUBORDINATES;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
+    if identity::own().is_none() && !config.users.are_several() {
+        return Err(DaemonError::NoUser);
+    }
+    if !mgb_probe::trust::has_all_users() {
+        tracing::warn!(
+            uid = mgb_probe::trust::overflow_uid(),
+            "mgbd is in a user namespace that leaves users out: those all have this number, administer nothing, \
+             and have accounts by their control groups"
+        );
+    }
+    crate::channel_memory::guard()
+        .map_err(|error| DaemonError::System("prepare for missing memory of channels", error))?;
     let listener = Listener::open(&config.socket, &config.users, config.activated.as_deref())?;
     Server::new(config, node, listener, stop)?.run()
 }

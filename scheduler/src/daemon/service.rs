@@ -1,9 +1,19 @@
 //! What systemd is told of `mgbd`, where it has started it: that it is ready, lives and stops. Elsewhere
 //! nobody listens, and nothing is said.
+//!
+//! systemd that does not read keeps nobody waiting: what it has no room for is said again if it has to know
+//! it, and is lost otherwise.
 
+use std::io::Error;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+
+/// How often to say again what systemd had no room for.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The settings by which systemd speaks to a service: not for processes that the service starts.
 pub const OWN: [&str; 5] = [
@@ -20,6 +30,10 @@ pub(super) struct Service {
     /// How often it has to say that it lives.
     every: Option<Duration>,
     due: Duration,
+    /// That it is ready, where systemd had no room for that, and when to say it again.
+    untold: Option<(String, Duration)>,
+    /// The log has told that systemd does not hear.
+    is_told: bool,
 }
 
 impl Service {
@@ -28,32 +42,67 @@ impl Service {
         // Twice as often as it must.
         self.every = sd_notify::watchdog_enabled().map(|limit| limit / 2);
         self.due = now;
-        say(&[NotifyState::Ready, NotifyState::Status(status)]);
+        let text = text(&[NotifyState::Ready, NotifyState::Status(status)]);
+        if !self.say(&text) {
+            self.untold = Some((text, now + RETRY_INTERVAL));
+        }
     }
 
-    /// When it has to say that it lives.
+    /// When it has something to say.
     pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
-        self.every.map(|_| self.due.saturating_sub(now))
+        let lives = self.every.map(|_| self.due);
+        let again = self.untold.as_ref().map(|(_, due)| *due);
+        let next = lives.into_iter().chain(again).min()?;
+        Some(next.saturating_sub(now))
     }
 
-    /// Says that it lives if it is time.
+    /// Says that it is ready, where that was not heard, and that it lives, if it is time.
     pub(super) fn lives(&mut self, now: Duration) {
+        if let Some((text, _)) = self.untold.take_if(|(_, due)| now >= *due)
+            && !self.say(&text)
+        {
+            self.untold = Some((text, now + RETRY_INTERVAL));
+        }
         if let Some(every) = self.every
             && now >= self.due
         {
             self.due = now + every;
-            say(&[NotifyState::Watchdog]);
+            self.say(&text(&[NotifyState::Watchdog]));
         }
     }
 
     /// It ends.
-    pub(super) fn stops(&self) {
-        say(&[NotifyState::Stopping]);
+    pub(super) fn stops(&mut self) {
+        self.say(&text(&[NotifyState::Stopping]));
+    }
+
+    /// Says something to systemd. False: it has no room for that now.
+    fn say(&mut self, text: &str) -> bool {
+        let Err(error) = send(text) else {
+            self.is_told = false;
+            return true;
+        };
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!(%error, "systemd was not told");
+        }
+        error.kind() != std::io::ErrorKind::WouldBlock
     }
 }
 
-fn say(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd was not told");
+fn text(states: &[NotifyState<'_>]) -> String {
+    states.iter().map(|state| format!("{state}\n")).collect()
+}
+
+/// As sd_notify(3) does, without waiting for room.
+fn send(text: &str) -> Result<(), Error> {
+    let Some(path) = std::env::var_os(OWN[0]).filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    match path.as_bytes() {
+        [b'@', name @ ..] => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+        _ => socket.connect(&path)?,
     }
+    socket.send(text.as_bytes()).map(drop)
 }

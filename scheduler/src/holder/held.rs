@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CHANNEL_BYTES, Channel};
+use mgb_probe::wire::Channel;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::packet::send_patiently;
-use super::wire::{FromHolder, TAKING};
+use super::wire::FromHolder;
+use crate::channel_memory::ChannelMemory;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ pub(super) struct Held {
     pub(super) granted: bool,
     /// `None` once it has ended.
     process: Option<OwnedFd>,
-    channel: Option<Mapping>,
+    channel: Option<ChannelMemory>,
     line: Option<Line>,
     files: Vec<OwnedFd>,
     /// Until when its files are kept without an `mgbd`.
@@ -46,7 +46,7 @@ impl Held {
         let mut files = files.into_iter();
         let (process, memory) = (files.next()?, files.next()?);
         // Without it the process counts as idle.
-        let channel = Mapping::new(&memory, CHANNEL_BYTES, false).ok();
+        let channel = ChannelMemory::new(&memory, false).ok();
         let line = files.next().zip(files.next()).map(|(socket, doorbell)| Line {
             memory,
             socket,
@@ -78,8 +78,8 @@ impl Held {
         }
     }
 
-    /// Gives an `mgbd` what it needs to go on with this client.
-    pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
+    /// Gives an `mgbd` what it needs to go on with this client, until then.
+    pub(super) fn hand_over(&self, mgbd: &OwnedFd, until: Instant) -> Result<(), Errno> {
         let (Some(process), Some(line)) = (&self.process, &self.line) else {
             return Ok(());
         };
@@ -89,12 +89,12 @@ impl Held {
             pid: self.pid,
             granted: self.granted,
         };
-        send_patiently(mgbd, &client, &files.map(AsFd::as_fd), TAKING)?;
+        send_patiently(mgbd, &client, &files.map(AsFd::as_fd), until)?;
         if self.files.is_empty() {
             return Ok(());
         }
         let files: Vec<_> = self.files.iter().map(AsFd::as_fd).collect();
-        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files, TAKING)
+        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files, until)
     }
 
     pub(super) fn keep(&mut self, files: Vec<OwnedFd>) {

@@ -1,11 +1,12 @@
 //! What an `mgbd` leaves to the next one beside its clients.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::io::Errno;
 
 use super::packet::send_patiently;
-use super::wire::{FromHolder, TAKING};
+use super::wire::FromHolder;
 
 /// What an `mgbd` leaves to the next one.
 #[derive(Default)]
@@ -17,13 +18,13 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Gives it to an `mgbd`.
-    pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
+    /// Gives it to an `mgbd`, until then.
+    pub(super) fn hand_over(&self, mgbd: &OwnedFd, until: Instant) -> Result<(), Errno> {
         if let Some(listener) = &self.listener {
-            send_patiently(mgbd, &FromHolder::Listener, &[listener.as_fd()], TAKING)?;
+            send_patiently(mgbd, &FromHolder::Listener, &[listener.as_fd()], until)?;
         }
         if let Some(journal) = &self.journal {
-            send_patiently(mgbd, &FromHolder::Journal, &[journal.as_fd()], TAKING)?;
+            send_patiently(mgbd, &FromHolder::Journal, &[journal.as_fd()], until)?;
         }
         Ok(())
     }

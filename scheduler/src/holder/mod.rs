@@ -21,12 +21,14 @@
 //! | `left`   | what else an `mgbd` leaves to the next one |
 //! | `again`  | starting `mgbd` again |
 //! | `guests` | who connects |
+//! | `candidate` | an `mgbd` that comes before the last one is seen to be gone |
 //! | `mps`    | the MPS control daemon |
 //! | `watched_mps` | starting it again |
 //! | `serve`  | the loop |
 //! | `report` | asking a holder who is left |
 
 mod again;
+mod candidate;
 mod guests;
 mod held;
 mod left;

@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use mgb_probe::wire::MOST_KEPT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,20 +60,21 @@ pub(crate) fn send(
     rustix::net::sendmsg(socket, &[IoSlice::new(&text)], &mut control, flags).map(drop)
 }
 
-/// As [`send`], but waits for room where there is none at once, so long at most each time.
+/// As [`send`], but waits for room where there is none at once, until then at most.
 pub(crate) fn send_patiently(
     socket: impl AsFd,
     message: &impl Serialize,
     files: &[BorrowedFd<'_>],
-    patience: Duration,
+    until: Instant,
 ) -> Result<(), Errno> {
-    let patience = Timespec {
-        tv_sec: patience.as_secs() as i64,
-        tv_nsec: patience.subsec_nanos().into(),
-    };
     loop {
         match send(&socket, message, files) {
             Err(Errno::AGAIN) => {
+                let patience = until.saturating_duration_since(Instant::now());
+                let patience = Timespec {
+                    tv_sec: patience.as_secs() as i64,
+                    tv_nsec: patience.subsec_nanos().into(),
+                };
                 let mut room = [PollFd::new(&socket, PollFlags::OUT)];
                 if poll(&mut room, Some(&patience))? == 0 {
                     return Err(Errno::TIMEDOUT);

@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::again::{Again, Starter};
+use super::candidate::{Candidate, DEATH_TIMEOUT, has_hung_up};
 use super::guests::Guests;
 use super::held::Held;
 use super::left::Left;
@@ -25,8 +26,6 @@ use crate::note::clear_away;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long clients that wait are left waiting for the next `mgbd`.
 const RETURN: Duration = Duration::from_secs(30);
-/// How long the death of an `mgbd` whose lock another one has may take to show.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look whether MPS has clients while it is all that is left.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -48,6 +47,8 @@ pub enum HoldError {
 /// When its lock cannot be had, it cannot listen, or the kernel fails to wait.
 pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -> Result<(), HoldError> {
     let failed = |what| move |error| HoldError::Folder(what, mgbd.to_owned(), error);
+    crate::channel_memory::guard()
+        .map_err(|error| HoldError::System("prepare for missing memory of channels", error))?;
     let private = Private::open(mgbd).map_err(failed("look"))?;
     // One that ends may still be stopping MPS: until it is gone nothing is started.
     let mut options = OpenOptions::new();
@@ -64,6 +65,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
         mgbd_socket: mgbd.to_owned(),
         guests,
         mgbd: None,
+        candidate: None,
         lifeline: None,
         mgbd_pid: 0,
         mgbds: 0,
@@ -89,6 +91,8 @@ struct Holder {
     mgbd_socket: PathBuf,
     guests: Guests,
     mgbd: Option<OwnedFd>,
+    /// Waits for that one to be gone.
+    candidate: Option<Candidate>,
     /// Hangs up when it is gone, also where threads that wait for a file system keep its line open; `None`:
     /// it gave none.
     lifeline: Option<OwnedFd>,
@@ -207,6 +211,7 @@ impl Holder {
         let due = due
             .chain(waits.map(|since| since + RETURN))
             .chain(self.starter.due(now))
+            .chain(self.candidate.as_ref().map(|mgbd| mgbd.until))
             .chain(self.mps.due());
         let next = due.chain(alone).min()?;
         let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
@@ -235,33 +240,67 @@ impl Holder {
                 users,
                 restarts,
             }) if version == VERSION => {
-                let mgbd = guests.swap_remove(at);
-                let is_adopted = self.adopted(mgbd, pid, mps.then_some(users), restarts);
-                if is_adopted {
-                    self.lifeline = files.pop();
-                }
+                let line = guests.swap_remove(at);
+                self.comes(Candidate {
+                    line,
+                    pid,
+                    wants_mps: mps.then_some(users),
+                    restarts,
+                    lifeline: files.pop(),
+                    until: Instant::now() + DEATH_TIMEOUT,
+                });
             }
             Ok(_) | Err(_) => drop(guests.swap_remove(at)),
         }
     }
 
-    /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one
-    /// at a time: the lock beside its socket says so, unless somebody has removed that. False: it is turned
-    /// away.
-    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, restarts: bool) -> bool {
+    /// An `mgbd` wants to go on with what is held. Where the last one is not seen to be gone it waits for that,
+    /// and nobody else does.
+    fn comes(&mut self, mgbd: Candidate) {
         // The last words of the one before.
         self.hear();
-        if self.mgbd.is_some() && has_hung_up(self.lifeline.as_ref(), DEATH_TIMEOUT) {
+        if self.mgbd.is_some() && has_hung_up(self.lifeline.as_ref()) {
             self.bury();
         }
-        if self.mgbd.is_some() && !self.is_told_to_end {
+        if self.lives() && self.lifeline.is_some() && self.candidate.is_none() {
+            self.candidate = Some(mgbd);
+        } else {
+            self.adopt(mgbd);
+        }
+    }
+
+    /// Decides on who waits for the last `mgbd` to be gone.
+    fn decide(&mut self, now: Instant) {
+        let lives = self.lives();
+        if let Some(mgbd) = self.candidate.take_if(|mgbd| !lives || now >= mgbd.until) {
+            self.adopt(mgbd);
+        }
+    }
+
+    /// Whether there is an `mgbd` that goes on.
+    fn lives(&self) -> bool {
+        self.mgbd.is_some() && !self.is_told_to_end
+    }
+
+    /// An `mgbd` goes on with what is held, unless there is one: there is one at a time. The lock beside its
+    /// socket says so, unless somebody has removed that.
+    fn adopt(&mut self, candidate: Candidate) {
+        let Candidate {
+            line: mgbd,
+            pid,
+            wants_mps,
+            restarts,
+            lifeline,
+            ..
+        } = candidate;
+        if self.lives() {
             tracing::warn!(
                 pid,
                 lives = self.mgbd_pid,
                 "turned away an mgbd: another one is there"
             );
             let _ = send(&mgbd, &FromHolder::Busy { pid: self.mgbd_pid }, &[]);
-            return false;
+            return;
         }
         self.starter.has_come(restarts);
         self.is_wanted = false;
@@ -273,20 +312,21 @@ impl Holder {
             tracing::error!(%error, "the new mgbd could not be given what the last one left");
         }
         self.mgbd = Some(mgbd);
+        self.lifeline = lifeline;
         self.mgbd_pid = pid;
         self.alone_since = None;
         self.is_told_to_end = false;
-        true
     }
 
     /// Gives an `mgbd` what the one before has left, which is its own from now on.
     fn hand_over(&mut self, mgbd: &OwnedFd) -> Result<(), Errno> {
-        self.left.hand_over(mgbd)?;
+        let until = Instant::now() + TAKING;
+        self.left.hand_over(mgbd, until)?;
         for held in self.held.iter_mut().filter(|held| held.waits()) {
-            held.hand_over(mgbd)?;
+            held.hand_over(mgbd, until)?;
             held.mgbd = self.mgbds;
         }
-        send_patiently(mgbd, &FromHolder::All, &[], TAKING)
+        send_patiently(mgbd, &FromHolder::All, &[], until)
     }
 
     /// Whether a client waits for an `mgbd` to come, perhaps without knowing it.
@@ -382,6 +422,7 @@ impl Holder {
     /// What follows from what happened: lets go of what nobody needs.
     fn settle(&mut self) {
         let now = Instant::now();
+        self.decide(now);
         let is_needed = self.has_waiting() || self.is_wanted;
         let is_late = self.alone_since.is_some_and(|since| now >= since + RETURN);
         match self.starter.look(is_needed, now) {
@@ -444,16 +485,4 @@ impl Holder {
         }
         drop(self.mgbd.take());
     }
-}
-
-/// Whether a process is gone that has the other end of its lifeline; waits for that for so long.
-fn has_hung_up(lifeline: Option<&OwnedFd>, within: Duration) -> bool {
-    let within = Timespec {
-        tv_sec: within.as_secs() as i64,
-        tv_nsec: within.subsec_nanos().into(),
-    };
-    lifeline.is_some_and(|lifeline| {
-        let mut end = [PollFd::new(lifeline, PollFlags::empty())];
-        poll(&mut end, Some(&within)).is_ok_and(|count| count > 0)
-    })
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Version of these messages. An `mgbd` that finds a holder of another one leaves it alone.
 pub(crate) const VERSION: u32 = 3;
 
-/// How long an `mgbd` that takes over may take to make room for what it is given.
-pub(crate) const TAKING: Duration = Duration::from_secs(5);
+/// How long an `mgbd` that takes over may take to make room for all that it is given: the holder waits.
+pub(crate) const TAKING: Duration = Duration::from_secs(15);
 
 /// What the holder is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

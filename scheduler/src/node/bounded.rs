@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mgb_probe::Gpu;
 use parking_lot::{Condvar, Mutex};
@@ -29,7 +29,7 @@ enum Question {
     Memory,
     Residents,
     Utilisation,
-    PausedSince(SystemTime),
+    PausedWithin(Duration),
 }
 
 enum Answer {
@@ -123,7 +123,7 @@ impl Line {
                 Question::Memory => Answer::Memory(node.memory(gpu)),
                 Question::Residents => Answer::Residents(node.residents(gpu)),
                 Question::Utilisation => Answer::Utilisation(node.utilisation(gpu)),
-                Question::PausedSince(then) => Answer::Paused(node.paused_since(gpu, then)),
+                Question::PausedWithin(ago) => Answer::Paused(node.paused_within(gpu, ago)),
             };
             state = self.state.lock();
             match *state {
@@ -191,8 +191,8 @@ impl Node for Bounded {
         self.node.driver_files()
     }
 
-    fn paused_since(&self, gpu: usize, then: SystemTime) -> Result<bool, NodeError> {
-        match self.ask(gpu, Question::PausedSince(then))? {
+    fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError> {
+        match self.ask(gpu, Question::PausedWithin(ago))? {
             Answer::Paused(paused) => paused,
             _ => Err(silent()),
         }
@@ -240,7 +240,7 @@ mod tests {
             Vec::new()
         }
 
-        fn paused_since(&self, _gpu: usize, _then: SystemTime) -> Result<bool, NodeError> {
+        fn paused_within(&self, _gpu: usize, _ago: Duration) -> Result<bool, NodeError> {
             Ok(true)
         }
     }

@@ -4,9 +4,10 @@ pub mod bounded;
 pub mod capability;
 pub mod nvml;
 mod software;
+mod stamps;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use mgb_probe::Gpu;
 
@@ -66,9 +67,9 @@ pub trait Node: Send + Sync {
     /// it; none where a process's end harms nobody else.
     fn driver_files(&self) -> Vec<PathBuf>;
 
-    /// Whether a GPU has had nothing to do for a moment since `then`: what had
-    /// been queued there by then is done.
-    fn paused_since(&self, gpu: usize, then: SystemTime) -> Result<bool, NodeError>;
+    /// Whether a GPU has had nothing to do for a moment in the last time, `ago` long: what had been queued
+    /// there by then is done.
+    fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError>;
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use mgb_probe::need::{margin_bytes, spare_bytes};
 use mgb_probe::{Gpu, Multiprocessors, VisibleError, visible_gpus};
@@ -13,6 +13,7 @@ use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
+use super::stamps::Stamps;
 use super::{Memory, Node, NodeError, Resident, capability, software};
 
 /// The driver's library.
@@ -77,6 +78,7 @@ pub struct NvmlNode {
     devices: Vec<Device<'static>>,
     gpus: Vec<Gpu>,
     software: bool,
+    stamps: Stamps,
 }
 
 impl NvmlNode {
@@ -130,6 +132,7 @@ impl NvmlNode {
             devices: Vec::new(),
             gpus: Vec::new(),
             software: is_software,
+            stamps: Stamps::new(),
         };
         for at in visible {
             let Some(device) = devices[at].take() else {
@@ -231,13 +234,14 @@ impl Node for NvmlNode {
         ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(PathBuf::from).into()
     }
 
-    fn paused_since(&self, gpu: usize, then: SystemTime) -> Result<bool, NodeError> {
-        let micros = |time: SystemTime| {
-            time.duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| since.as_micros() as u64)
-        };
-        let samples = match self.devices[gpu].samples(Sampling::GpuUtilization, micros(then)) {
-            Ok(samples) => samples,
+    fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError> {
+        let (then, now) = self.stamps.since(ago);
+        let samples = match self.devices[gpu].samples(Sampling::GpuUtilization, then) {
+            // Those of the future are from before the clock was set back.
+            Ok(mut samples) => {
+                samples.retain(|sample| sample.timestamp <= now);
+                samples
+            }
             // None is as new.
             Err(NvmlError::NotFound) => Vec::new(),
             Err(error) => return Err(failed(error)),

@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, Gpu};
@@ -197,7 +197,7 @@ impl Node for FakeNode {
         vec![PathBuf::from(DRIVER_FILE)]
     }
 
-    fn paused_since(&self, _gpu: usize, _then: SystemTime) -> Result<bool, NodeError> {
+    fn paused_within(&self, _gpu: usize, _ago: Duration) -> Result<bool, NodeError> {
         Ok(self.setting.paused.load(Ordering::Relaxed))
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mgb_probe::Gpu;
 use mgb_scheduler::Users;
@@ -46,7 +46,7 @@ impl Node for Idle {
         vec![DRIVER_FILE.into()]
     }
 
-    fn paused_since(&self, _gpu: usize, _then: SystemTime) -> Result<bool, NodeError> {
+    fn paused_within(&self, _gpu: usize, _ago: Duration) -> Result<bool, NodeError> {
         Ok(true)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use mgb_tests::node::holds;
+use mgb_tests::node::{Node, holds};
+use mgb_tests::prefix::bin;
 use mgb_tests::process::{Running, run};
 use mgb_tests::wait;
 
@@ -67,4 +68,32 @@ fn a_container_s_root_is_no_administrator_and_not_root_s_account() {
     is_right(others);
     run(&mut shared.node.mgb(&["drain", "0"])).success();
     assert!(shared.node.view().gpus[0].drained);
+}
+
+/// In a user namespace without numbers mgbd's own user has the number of everybody else.
+#[test]
+fn where_nobody_has_a_number_mgbd_takes_nobody_for_its_user() {
+    let node = Node::without_mgbd("1x64MiB");
+    let mgbd = bin("mgbd");
+    let unnumbered = |options: &[&str]| {
+        let words = [
+            &[
+                "--user",
+                mgbd.to_str().expect("paths of tests are UTF-8"),
+                "--no-mps",
+            ],
+            options,
+        ]
+        .concat();
+        node.command("unshare", &words)
+    };
+    let ended = run(&mut unnumbered(&["--idle-exit", "1"]));
+    if ended.stderr.contains("unshare:") {
+        eprintln!("left out: no user namespaces here");
+        return;
+    }
+    ended.failure(&["has no number in this user namespace", "serve all"]);
+    // Serving all it says whom it cannot tell apart.
+    let ended = run(&mut unnumbered(&["--serve", "all", "--idle-exit", "1"]));
+    assert!(ended.stderr.contains("leaves users out"), "{ended:?}");
 }

@@ -64,6 +64,8 @@ mod textures;
 mod together;
 mod turns;
 mod unit;
+mod unread;
 mod users;
+mod waits;
 mod whole;
 mod wrapper;
