@@ -29,7 +29,7 @@ fn is_right(running: Running) {
 fn two_of_which_one_fits_take_turns() {
     let program = pauses("turns");
     let node = Node::start("1x64MiB", "mgb");
-    let both = [(); 2].map(|()| start(&node, &program, &["40", "4", "700"]));
+    let both = [(); 2].map(|()| start(&node, &program, &["40", "8", "700"]));
     both.into_iter().for_each(is_right);
     node.wait_until_empty();
     let counts = node.view().counts;

@@ -207,8 +207,10 @@ impl Cells {
             return Err(Gone);
         };
         let cell = &self.channel().cells[at];
+        // Before anybody can see that it waits: a signal from then on is to end that.
+        let watched = wish.map(|wish| (wish, signals::watch()));
         self.post(at, request);
-        if !self.wait(at, request.asks_for_room(), wish) {
+        if !self.wait(at, request.asks_for_room(), watched) {
             // The cell stays taken: whoever wakes up later may still write it.
             self.freed.notify_all();
             return Err(Gone);
@@ -226,14 +228,13 @@ impl Cells {
     }
 
     /// Waits for the answer, the binder knowing about it or not; false if `mgbd` went away without one.
-    fn wait(&self, at: usize, known: bool, wish: Option<&Wish<'_>>) -> bool {
+    fn wait(&self, at: usize, known: bool, mut wanted: Option<(&Wish<'_>, Watch)>) -> bool {
         let state = &self.channel().cells[at].state;
         if self.spin.until(|| is_answered(state)) {
             return true;
         }
         let mut patience = FIRST_CHECK;
         let mut waited = Duration::ZERO;
-        let mut wanted: Option<(&Wish<'_>, Watch)> = wish.map(|wish| (wish, signals::watch()));
         while !is_answered(state) {
             if !sleep(state, patience) {
                 if self.gone() {
