@@ -249,16 +249,32 @@ fn gpus_that_are_kept_for_some_are_seen_and_used_by_those_alone() {
     let status = run(&mut shared.command(second, "mgb", &["status"])).success();
     assert!(status.contains(&format!("GPU 0: kept for {first}")), "{status}");
     // All is kept for others now: who waits, and who comes, is told so.
+    let large = || {
+        let arguments = ["40", "100000", "50", "wait", "10", "8"];
+        Running::start(shared.command(first, "phases", &arguments).env("MGB", "require"))
+    };
+    let at_work: Vec<Running> = (0..3).map(|_| large()).collect();
+    wait::until("each has a GPU", || {
+        (gpus(&shared, first).len() == 3).then_some(())
+    });
+    let waits = large();
+    wait::until("one waits", || {
+        (shared.node.view().queue.len() == 1).then_some(())
+    });
     fs::write(&quotas, "[gpus]\n\"0-3\" = []\n").unwrap();
     reload(&shared.node);
     wait::until("it is read", || {
         let kept = shared.node.view().quotas.kept;
         kept.iter().any(|kept| kept.users.is_empty()).then_some(())
     });
-    let told = phases(&shared, second, "1").end();
-    assert!(
-        told.stderr.contains("its user may have no GPU at once"),
-        "{told:?}"
-    );
+    for refused in [waits, phases(&shared, second, "1")] {
+        let told = refused.end();
+        let why = "its user may have no GPU at once";
+        assert!(told.code() != 0 && told.stderr.contains(why), "{told:?}");
+    }
+    for running in at_work {
+        running.signal(Signal::KILL);
+        running.end();
+    }
     shared.node.wait_until_empty();
 }

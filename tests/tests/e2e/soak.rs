@@ -16,6 +16,11 @@ const AT_ONCE: usize = 8;
 /// The most memory that an mgbd may have, in KiB.
 const MOST_MEMORY: u64 = 64 << 10;
 
+/// Descriptors that the last mgbd, or its holder, may have beyond those of the first.
+const MOST_DESCRIPTORS: usize = 4;
+/// Threads of the same: some begin when there is something for them to do.
+const MOST_THREADS: usize = 8;
+
 /// Programs that begin and end tasks, grow, are moved and swapped out, in several threads; one that was not
 /// rebuilt; and a batch of others.
 const PROGRAMS: [(&str, &[&str]); 8] = [
@@ -56,6 +61,12 @@ fn replace_holder(node: &Node) {
     });
     // It says hello to whoever asks once mgbd has told it all: both go through one loop.
     run(&mut node.mgb(&["status"])).success();
+}
+
+/// Open descriptors and threads of a process.
+fn has_open(pid: u32) -> (usize, usize) {
+    let count = |of: &str| std::fs::read_dir(format!("/proc/{pid}/{of}")).map_or(0, Iterator::count);
+    (count("fd"), count("task"))
 }
 
 /// A node with programs of all kinds.
@@ -153,6 +164,14 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
     let kills = number("MGB_SOAK_KILLS", 16);
     let jobs = number("MGB_SOAK_JOBS", kills);
     let mut soak = Soak::start();
+    // With a holder, which comes with the first program.
+    run(&mut soak.node.command(built::program("vecadd"), &["1000"])).success();
+    soak.node.wait_until_empty();
+    let open = |soak: &Soak| {
+        let holder = soak.node.holder_pid().expect("there is a holder");
+        [soak.node.mgbd_pid(), holder].map(has_open)
+    };
+    let first = open(&soak);
     for kill in 0..kills {
         loop {
             soak.fill();
@@ -177,9 +196,20 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
     assert_eq!(soak.ended + soak.killed, soak.begun);
     soak.node.wait_until_empty();
     assert_eq!(soak.node.view().counts.offenders, 0);
+    wait::until("descriptors and threads to be as at first", || {
+        let last = open(&soak);
+        let is_flat = |(last, first): (&(usize, usize), &(usize, usize))| {
+            last.0 <= first.0 + MOST_DESCRIPTORS && last.1 <= first.1 + MOST_THREADS
+        };
+        last.iter().zip(&first).all(is_flat).then_some(())
+    });
     assert!(soak.memory < MOST_MEMORY, "an mgbd had {} KiB", soak.memory);
     println!(
-        "{} programs, {} killed; mgbd had {} KiB at most",
-        soak.begun, soak.killed, soak.memory
+        "{} programs, {} killed; mgbd had {} KiB at most; descriptors and threads of mgbd and its holder: {first:?}, \
+         then {:?}",
+        soak.begun,
+        soak.killed,
+        soak.memory,
+        open(&soak)
     );
 }
