@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -25,6 +25,9 @@ const SIGNALS: [(c_int, &str); 3] = [
 /// How long requests are refused rather than wait, after such a signal: its handler in the program's own
 /// language runs once the calls that it is in have returned, some of which ask again where they are refused.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a request that begins in that time may take all the same: what there is room for is granted by then,
+/// also by an `mgbd` that has much to do.
+const ANSWERED: Duration = Duration::from_millis(250);
 /// Handlers of the program's that can be told apart.
 const MOST: usize = 8;
 
@@ -100,6 +103,7 @@ static WATCHED: Mutex<Watched> = Mutex::new(Watched {
 /// A wait that such a signal ends.
 pub(crate) struct Watch {
     came: u32,
+    since: Instant,
 }
 
 /// A wait begins.
@@ -111,13 +115,14 @@ pub(crate) fn watch() -> Watch {
     }
     Watch {
         came: CAME.load(Ordering::Acquire),
+        since: Instant::now(),
     }
 }
 
 impl Watch {
-    /// Whether such a signal has come since the wait began, or just before.
+    /// Whether such a signal has come since the wait began; or just before, and there is no room.
     pub(crate) fn is_over(&self) -> bool {
-        CAME.load(Ordering::Acquire) != self.came || last().is_some()
+        CAME.load(Ordering::Acquire) != self.came || (self.since.elapsed() >= ANSWERED && last().is_some())
     }
 }
 
@@ -237,7 +242,11 @@ mod tests {
         assert_eq!(now, own.sa_sigaction);
         let ended = action(libc::SIGTERM).expect("a signal").sa_sigaction;
         assert_eq!(ended, libc::SIG_DFL, "what has no handler gets none");
-        // What began a moment later is over as well.
-        assert!(watch().is_over());
+        // What begins a moment later is over as well, unless there is room for it.
+        let mut later = watch();
+        assert!(!later.is_over());
+        later.since -= ANSWERED;
+        WHEN.store(super::now(), Ordering::Relaxed);
+        assert!(later.is_over());
     }
 }
