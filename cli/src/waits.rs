@@ -12,7 +12,7 @@ use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
 const SILENT: Duration = Duration::from_secs(2);
-/// Between two looks.
+/// How often it looks what is waited for.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Does what may wait at the mgbd of this socket, as the process of this number there. What it waits for is

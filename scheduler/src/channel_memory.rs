@@ -23,7 +23,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// The page that takes a missing one's place.
 static SPARE: AtomicI32 = AtomicI32::new(-1);
 
-/// A client's channel.
+/// The memory of a client's channel, mapped here.
 pub(crate) struct ChannelMemory {
     mapping: Mapping,
     place: usize,
@@ -84,7 +84,7 @@ fn page() -> usize {
     rustix::param::page_size()
 }
 
-/// The handler of SIGBUS.
+/// Puts a page where a channel has lost one: the handler of SIGBUS.
 extern "C" fn is_missing(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a whole `siginfo_t`, of a fault.
     let at = unsafe { (*info).si_addr() }.addr();

@@ -6,8 +6,8 @@
 //! what clients sent and write files, have the same list.
 //!
 //! Other threads were there before and have none: those that ask the driver and the name service run
-//! libraries that are not ours, one writes the log, and one starts the holder ([`crate::holder`]), whose list MPS and its clients
-//! would have as well.
+//! libraries that are not ours, one writes the log, and one starts the holder ([`crate::holder`]), whose list
+//! MPS and its clients would have as well.
 //!
 //! A call that is not on the list ends `mgbd` at once, with a line in its log and [`EXIT_CODE`]; what
 //! programs have is held on, and another `mgbd` is started. It is no error that the caller could go on with:

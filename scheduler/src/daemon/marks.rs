@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -21,6 +21,8 @@ use crate::peer::{is_of, started};
 
 /// Bytes of an environment that are looked at.
 const MAX_ENVIRONMENT: u64 = 1 << 20;
+/// How long a process counts as one without a mark: `mgb run` has none until the program takes its place.
+const UNMARKED: Duration = Duration::from_secs(1);
 /// Processes that are remembered; beyond them those that have ended are forgotten.
 const MAX_KNOWN: usize = 4096;
 
@@ -37,7 +39,8 @@ type Known = Arc<Mutex<BTreeMap<u32, Looked>>>;
 struct Looked {
     /// When the process was started: another one may have its number later.
     started: Duration,
-    /// `None` within: it has none, or nobody has looked yet.
+    at: Instant,
+    /// `None`: it has none, or nobody has looked yet.
     mark: Option<u64>,
 }
 
@@ -68,7 +71,10 @@ impl Marks {
     fn mark(&self, pid: u32, uid: u32) -> Option<u64> {
         let started = started(pid)?;
         let mut known = self.known.lock();
-        if let Some(looked) = known.get(&pid).filter(|looked| looked.started == started) {
+        let is_current = |looked: &&Looked| {
+            looked.started == started && (looked.mark.is_some() || looked.at.elapsed() < UNMARKED)
+        };
+        if let Some(looked) = known.get(&pid).filter(is_current) {
             return looked.mark;
         }
         if known.len() >= MAX_KNOWN {
@@ -86,7 +92,8 @@ impl Marks {
             }
         };
         if known.len() < MAX_KNOWN && self.pool.put(uid.into(), ask) {
-            known.insert(pid, Looked { started, mark: None });
+            let (at, mark) = (Instant::now(), None);
+            known.insert(pid, Looked { started, at, mark });
         }
         None
     }
