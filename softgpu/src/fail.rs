@@ -10,10 +10,11 @@
 //!              | "oom"     one allocation or copy fails with cudaErrorMemoryAllocation
 //!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
+//!              | "nvml"    calls of NVML do not come back (only with "file=")
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
-//!              | "file=" PATH            while that file is there (only for "device"): a process that used the
-//!                                        device meanwhile goes on failing, others find it again
+//!              | "file=" PATH            while that file is there (only for "device" and "nvml"): a process
+//!                                        that used the device meanwhile goes on failing, others find it again
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
 //!              | "copy=" N               at the process's N-th copy there
@@ -28,6 +29,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::clock;
 use crate::error::{Error, Result, say, say_once};
@@ -51,6 +53,7 @@ enum What {
     Copy,
     /// So many times.
     Slow(u64),
+    Nvml,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +135,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
         "mps" => (What::Mps, moment),
         "oom" => (What::Memory, moment),
         "copy" => (What::Copy, moment),
+        "nvml" => (What::Nvml, moment),
         _ => return Err(format!("{what:?} is no failure")),
     };
     let when = if moment == "0ms" {
@@ -161,8 +165,11 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
         return Err("a device is slow from a time on".to_owned());
     }
-    if matches!(when, When::File(_)) && what != What::Device {
-        return Err("only a device is lost for as long as a file is there".to_owned());
+    if matches!(when, When::File(_)) && !matches!(what, What::Device | What::Nvml) {
+        return Err("only a device is lost, and NVML silent, for as long as a file is there".to_owned());
+    }
+    if what == What::Nvml && (device.is_some() || !matches!(when, When::File(_))) {
+        return Err("NVML is silent for all devices, while a file is there".to_owned());
     }
     if what == What::Device && device.is_none() {
         return Err("no device is named".to_owned());
@@ -206,7 +213,7 @@ impl What {
             What::Ecc => Error::ECC_UNCORRECTABLE,
             What::Mps => Error::MPS_RPC_FAILURE,
             What::Memory => Error::MEMORY_ALLOCATION,
-            What::Copy | What::Slow(_) => Error::UNKNOWN,
+            What::Copy | What::Slow(_) | What::Nvml => Error::UNKNOWN,
         }
     }
 
@@ -218,6 +225,7 @@ impl What {
             What::Memory => "has no memory for this call",
             What::Copy => "fails to copy",
             What::Slow(_) => "is slow",
+            What::Nvml => "is not told of by NVML",
         }
     }
 }
@@ -296,7 +304,7 @@ pub fn check(device: usize) -> Result {
     for rule in plan
         .rules
         .iter()
-        .filter(|rule| !matches!(rule.what, What::Slow(_)))
+        .filter(|rule| !matches!(rule.what, What::Slow(_) | What::Nvml))
     {
         if rule.device.is_some_and(|own| own != device) {
             continue;
@@ -324,6 +332,18 @@ pub fn lost(device: usize) -> bool {
         let stays = !matches!(rule.when, When::File(_));
         plan.is_due(rule) || stays && rule.struck.load(Relaxed)
     })
+}
+
+/// Returns once NVML is to answer.
+pub fn await_nvml() {
+    let Some(Some(plan)) = PLAN.get() else { return };
+    let is_silent = || {
+        let mut rules = plan.rules.iter().filter(|rule| rule.what == What::Nvml);
+        rules.any(|rule| plan.is_due(rule))
+    };
+    while is_silent() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// How many times longer everything takes on a device by now.
@@ -383,6 +403,9 @@ mod tests {
             ("oom@2s", "at allocations and copies"),
             ("copy@alloc=2", "at copies"),
             ("device@2s", "no device is named"),
+            ("ecc:1@file=/x", "only a device is lost"),
+            ("nvml@2s", "while a file is there"),
+            ("nvml:0@file=/x", "for all devices"),
             ("slow:1@2s", "no factor"),
             ("slow:1@factor=0", "from 1 on"),
             ("slow:1@factor=2@kernel=3", "from a time on"),

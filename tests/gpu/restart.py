@@ -5,6 +5,7 @@ and back (`make next bundle`): the programs run on."""
 
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -117,7 +118,8 @@ def main():
         time.sleep(0.05)
     begun = status(trial)
     trial.check("mgbd shares a GPU", begun is not None, (trial.folder / "mgbd.log").read_text()[-500:] if begun is None else None)
-    control = lambda: (trial.folder / "mps/nvidia-cuda-mps-control.pid").read_text().strip() if begun["mps_pipe"] else None
+    pid_file = pathlib.Path(begun["mps_pipe"] or "") / "nvidia-cuda-mps-control.pid"
+    control = lambda: pid_file.read_text().strip() if begun["mps_pipe"] else None
     mps, load = control(), Load(trial, trial.arguments.programs)
     figure = rounds(trial, load, trial.arguments.kills, lambda at: replace(trial, signal.SIGKILL))
     trial.check("killed, it comes back, and who waits keeps his place", figure and not figure["mixed up"], figure)

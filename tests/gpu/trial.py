@@ -100,10 +100,11 @@ class Trial:
         """Seconds left of the limit."""
         return max(1.0, self.arguments.limit - (time.monotonic() - self.start))
 
-    def mgbd(self, policy="mgb", mps=True, options=(), **more):
-        """Starts an mgbd of this trial's own, perhaps with further options, and waits until it answers."""
+    def mgbd(self, policy="mgb", mps=True, options=(), before=(), **more):
+        """Starts an mgbd of this trial's own, perhaps with further options or `before` it a program that starts it,
+        and waits until it answers."""
         log = open(self.folder / f"mgbd-{policy.replace(':', '-')}.log", "a")
-        command = [self.prefix / "bin/mgbd", "--policy", policy, *options] + ([] if mps else ["--no-mps"])
+        command = [*before, self.prefix / "bin/mgbd", "--policy", policy, *options] + ([] if mps else ["--no-mps"])
         self.daemon = self.spawn(command, self.environment(**more), stdout=log, stderr=log)
         deadline = time.monotonic() + 30
         while self.run([self.prefix / "bin/mgb", "status"], timeout=10)["code"] != 0:
@@ -111,6 +112,16 @@ class Trial:
                 sys.exit(f"{self.name}: mgbd did not come up:\n" + pathlib.Path(log.name).read_text())
             time.sleep(0.05)
         return self.daemon
+
+    def as_unit(self):
+        """What starts mgbd with as few rights as its unit leaves it: its capabilities, and a network of its own."""
+        places = (self.prefix / "systemd/mgbd.service", pathlib.Path(__file__).parents[2] / "systemd/mgbd.service")
+        unit = next(place for place in places if place.exists()).read_text().splitlines()
+        lines = [line.partition("=")[2] for line in unit if line.startswith("CapabilityBoundingSet=")]
+        left = [name.removeprefix("CAP_").lower() for line in lines for name in line.split()]
+        inside = 'mount -t proc -o hidepid=invisible proc /proc && exec setpriv "$@"'
+        return ["unshare", "--mount", "--net", "sh", "-c", inside, "sh", "--bounding-set=-all,+" + ",+".join(left),
+                "--inh-caps=-all", "--no-new-privs"]
 
     def stop_mgbd(self):
         """Stops it as a user would, so that it stops its MPS as well."""

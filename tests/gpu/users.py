@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One mgbd for several users, under MPS: programs of two users and of root run at once on one GPU under one MPS server, all are
-right, and no user sees the labels of another or orders his programs. Needs root."""
+right, and no user sees the labels of another or orders his programs. With --as-unit mgbd and MPS have the rights alone that
+mgbd's unit leaves them. Needs root."""
 
 import json
 import os
@@ -28,12 +29,15 @@ def copy(trial):
 
 
 def main():
-    trial = Trial("users", __doc__)
+    trial = Trial("users", __doc__, lambda parser: parser.add_argument("--as-unit", action="store_true",
+                                                                       help="start mgbd with the rights of its unit"))
+    if trial.arguments.as_unit:
+        trial.name = trial.result["trial"] = "users-as-unit"
     if os.geteuid() != 0:
         trial.check("this is not root: left out", True)
         trial.finish()
     folder = copy(trial)
-    trial.mgbd(options=["--serve", "all"])
+    trial.mgbd(options=["--serve", "all"], before=trial.as_unit() if trial.arguments.as_unit else ())
     as_user = lambda uid: ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
     environment = trial.environment(MGB="require", LD_LIBRARY_PATH=folder / "lib")
     front = {**environment, "LD_LIBRARY_PATH": f"{folder / 'lib/front'}:{environment['LD_LIBRARY_PATH']}"}

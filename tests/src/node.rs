@@ -27,6 +27,8 @@ fn machine() -> File {
 #[derive(Debug)]
 pub struct Node {
     folder: TempDir,
+    /// Within it; usually itself.
+    socket_folder: &'static str,
     devices: String,
     daemon: Option<Running>,
     /// The mgbd that came in its place.
@@ -68,6 +70,7 @@ impl Node {
             .expect("a temporary folder can be made");
         Node {
             folder,
+            socket_folder: "",
             devices: devices.to_owned(),
             daemon: None,
             successor: None,
@@ -135,7 +138,12 @@ impl Node {
 
     /// Where its mgbd listens.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("mgbd.sock")
+        self.folder.path().join(self.socket_folder).join("mgbd.sock")
+    }
+
+    /// Has its mgbd listen in a folder within the node's, before there is one.
+    pub fn move_socket(&mut self, folder: &'static str) {
+        self.socket_folder = folder;
     }
 
     /// The process id of its mgbd.

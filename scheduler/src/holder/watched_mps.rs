@@ -9,10 +9,12 @@ use super::mps::Mps;
 use super::wire::FromHolder;
 
 /// How long to wait before it is started again: twice as long each time, up to [`MAX_RETRY_INTERVAL`], until
-/// one has lived for so long.
+/// one has lived for [`STEADY_INTERVAL`].
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest of them.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// One that has lived for so long did not end because it cannot run here.
+const STEADY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The MPS of a holder.
 pub(super) struct WatchedMps {
@@ -75,7 +77,7 @@ impl WatchedMps {
     /// The control daemon of MPS has ended: it is started again after a pause.
     pub(super) fn has_ended(&mut self) {
         self.control = None;
-        if self.began.elapsed() >= MAX_RETRY_INTERVAL {
+        if self.began.elapsed() >= STEADY_INTERVAL {
             self.retry = RETRY_INTERVAL;
         }
         self.try_later();

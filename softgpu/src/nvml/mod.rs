@@ -38,6 +38,7 @@ pub type Answer<T = ()> = Result<T, Refusal>;
 
 /// Runs the body of an NVML function.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> i32 {
+    crate::fail::await_nvml();
     match caught(name, || Ok(body())) {
         Ok(Ok(())) => 0,
         Ok(Err(refusal)) => refusal as i32,

@@ -8,6 +8,7 @@ use crate::state;
 
 fn initialize() -> Result<(), Refusal> {
     crate::fail::prepare().map_err(|_| Refusal::DriverNotLoaded)?;
+    crate::fail::await_nvml();
     state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
     users::add();
     Ok(())

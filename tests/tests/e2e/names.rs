@@ -88,7 +88,8 @@ impl Service {
     }
 }
 
-fn library(node: &Node) -> PathBuf {
+/// A library that is loaded before others: names are silent as long as the file `TEST_SLEEPS` is there.
+pub(crate) fn library(node: &Node) -> PathBuf {
     let source = node.write("sleeps.c", SLEEPS);
     let library = Path::new(&source).with_file_name("sleeps.so");
     let mut cc = Command::new("cc");

@@ -1,4 +1,7 @@
-//! Programs of all kinds for long, while mgbd, its holder, batches and the programs themselves are killed.
+//! Programs of all kinds for long, while mgbd, its holder, batches and the programs themselves are killed, and
+//! while mgbd lacks what it usually has.
+
+mod troubles;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +13,8 @@ use mgb_tests::prefix::{prefix, softgpu_libraries};
 use mgb_tests::process::{Running, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
+
+use troubles::Troubles;
 
 /// Programs at once.
 const AT_ONCE: usize = 8;
@@ -72,6 +77,7 @@ fn has_open(pid: u32) -> (usize, usize) {
 /// A node with programs of all kinds.
 struct Soak {
     node: Node,
+    troubles: Troubles,
     plain: PathBuf,
     running: Vec<Running>,
     begun: usize,
@@ -84,13 +90,15 @@ struct Soak {
 impl Soak {
     fn start() -> Soak {
         let mut node = Node::without_mgbd("2x64MiB");
-        node.start_mgbd_with("mgb", &["--move-every", "5"]);
+        let (troubles, mut mgbd) = Troubles::prepare(&mut node);
+        node.start_mgbd_as(&mut mgbd);
         let vecadd = built::program("vecadd");
         let line = format!("{} 1000\n", vecadd.display());
         node.write("jobs.txt", &line.repeat(3));
         Soak {
             plain: plain(&node),
             node,
+            troubles,
             running: Vec::new(),
             begun: 0,
             ended: 0,
@@ -184,6 +192,9 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
         soak.fill();
         std::thread::sleep(Duration::from_millis(37 * kill as u64 % 200));
         soak.look();
+        if kill % 4 == 1 {
+            soak.troubles.begin(soak.node.mgbd_pid());
+        }
         match kill % 8 {
             7 => replace_holder(&soak.node),
             3 => soak.kill_one(kill),
@@ -192,6 +203,7 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
         }
         soak.reap(false);
     }
+    soak.troubles.end();
     soak.reap(true);
     assert_eq!(soak.ended + soak.killed, soak.begun);
     soak.node.wait_until_empty();
@@ -205,10 +217,11 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
     });
     assert!(soak.memory < MOST_MEMORY, "an mgbd had {} KiB", soak.memory);
     println!(
-        "{} programs, {} killed; mgbd had {} KiB at most; descriptors and threads of mgbd and its holder: {first:?}, \
-         then {:?}",
+        "{} programs, {} killed; {} troubles; mgbd had {} KiB at most; descriptors and threads of mgbd and its \
+         holder: {first:?}, then {:?}",
         soak.begun,
         soak.killed,
+        soak.troubles.count(),
         soak.memory,
         open(&soak)
     );
