@@ -1,12 +1,11 @@
 //! `mgb run --need` waits: it says for what, and can be ended.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
 
 use mgb_tests::node::Node;
 use mgb_tests::process::Running;
 use mgb_tests::wait;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 #[test]
 fn who_waits_for_room_says_so_and_ends_by_a_signal() {
@@ -17,16 +16,17 @@ fn who_waits_for_room_says_so_and_ends_by_a_signal() {
         (node.view().tasks.len() == 1).then_some(())
     });
     for signal in [Signal::INT, Signal::TERM] {
-        let mut command: Command = node.mgb(&need);
-        let mut waits = command.stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut said = BufReader::new(waits.stderr.take().expect("is piped")).lines();
-        let line = said.next().expect("it says something").expect("it is text");
+        let file = node.folder().join("said");
+        let stderr = File::create(&file).expect("the folder is the test's own");
+        let waits = Running::start_with(&mut node.mgb(&need), stderr.into());
+        let line = wait::until("it says what it waits for", || {
+            let said = fs::read_to_string(&file).ok()?;
+            said.split_once('\n').map(|(line, _)| line.to_owned())
+        });
         let wanted = "mgb: waits for 40.0 MiB of GPU memory: `mgb status` says who has it";
         assert_eq!(line, wanted);
-        let pid = Pid::from_child(&waits);
-        kill_process(pid, signal).expect("it runs");
-        let ended = waits.wait().expect("it is ours");
-        assert!(!ended.success());
+        waits.signal(signal);
+        assert_ne!(waits.end().code(), 0);
         wait::until("nobody waits", || node.view().queue.is_empty().then_some(()));
     }
 }
