@@ -10,10 +10,14 @@
 //!              | "oom"     one allocation or copy fails with cudaErrorMemoryAllocation
 //!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
+//!              | "health"  nothing fails, but NVML says of the device what the file's lines say: `xid N` and
+//!                          `double-bit` (events, once each as they are added), `pending` and `failure` (of
+//!                          remapped rows), `ecc N` (uncorrectable errors), `no-events` (of the whole driver)
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
-//!              | "file=" PATH            while that file is there (only for "device"): a process that used the
-//!                                        device meanwhile goes on failing, others find it again
+//!              | "file=" PATH            while that file is there (only for "device" and "health"): a process
+//!                                        that used a lost device meanwhile goes on failing, others find it
+//!                                        again
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
 //!              | "copy=" N               at the process's N-th copy there
@@ -51,6 +55,8 @@ enum What {
     Copy,
     /// So many times.
     Slow(u64),
+    /// What NVML says of it.
+    Health,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +134,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
             (What::Slow(number(factor)?), moment)
         }
         "device" => (What::Device, moment),
+        "health" => (What::Health, moment),
         "ecc" => (What::Ecc, moment),
         "mps" => (What::Mps, moment),
         "oom" => (What::Memory, moment),
@@ -161,10 +168,13 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
         return Err("a device is slow from a time on".to_owned());
     }
-    if matches!(when, When::File(_)) && what != What::Device {
-        return Err("only a device is lost for as long as a file is there".to_owned());
+    if matches!(when, When::File(_)) && !matches!(what, What::Device | What::Health) {
+        return Err("only a device is lost, or its health said, by a file".to_owned());
     }
-    if what == What::Device && device.is_none() {
+    if what == What::Health && !matches!(when, When::File(_)) {
+        return Err("a device's health is in a file".to_owned());
+    }
+    if matches!(what, What::Device | What::Health) && device.is_none() {
         return Err("no device is named".to_owned());
     }
     Ok(Rule {
@@ -206,7 +216,7 @@ impl What {
             What::Ecc => Error::ECC_UNCORRECTABLE,
             What::Mps => Error::MPS_RPC_FAILURE,
             What::Memory => Error::MEMORY_ALLOCATION,
-            What::Copy | What::Slow(_) => Error::UNKNOWN,
+            What::Copy | What::Slow(_) | What::Health => Error::UNKNOWN,
         }
     }
 
@@ -218,6 +228,7 @@ impl What {
             What::Memory => "has no memory for this call",
             What::Copy => "fails to copy",
             What::Slow(_) => "is slow",
+            What::Health => "fails by NVML's word",
         }
     }
 }
@@ -296,7 +307,7 @@ pub fn check(device: usize) -> Result {
     for rule in plan
         .rules
         .iter()
-        .filter(|rule| !matches!(rule.what, What::Slow(_)))
+        .filter(|rule| !matches!(rule.what, What::Slow(_) | What::Health))
     {
         if rule.device.is_some_and(|own| own != device) {
             continue;
@@ -323,6 +334,15 @@ pub fn lost(device: usize) -> bool {
     losses.any(|rule| {
         let stays = !matches!(rule.when, When::File(_));
         plan.is_due(rule) || stays && rule.struck.load(Relaxed)
+    })
+}
+
+/// The file with what NVML says of a device's health, if any is named.
+pub fn health(device: usize) -> Option<&'static Path> {
+    let rules = &PLAN.get()?.as_ref()?.rules;
+    rules.iter().find_map(|rule| match (rule.what, rule.when) {
+        (What::Health, When::File(path)) if rule.device == Some(device) => Some(path),
+        _ => None,
     })
 }
 
@@ -383,6 +403,8 @@ mod tests {
             ("oom@2s", "at allocations and copies"),
             ("copy@alloc=2", "at copies"),
             ("device@2s", "no device is named"),
+            ("health@file=/x", "no device is named"),
+            ("health:0@2s", "is in a file"),
             ("slow:1@2s", "no factor"),
             ("slow:1@factor=0", "from 1 on"),
             ("slow:1@factor=2@kernel=3", "from a time on"),
