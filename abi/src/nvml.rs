@@ -58,7 +58,25 @@ pub struct PciInfo {
     pub bus_id: [c_char; 32],
 }
 
+/// `nvmlEventData_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct EventData {
+    pub device: usize,
+    pub event_type: c_ulonglong,
+    pub event_data: c_ulonglong,
+    pub gpu_instance_id: c_uint,
+    pub compute_instance_id: c_uint,
+}
+
+/// `nvmlEventTypeDoubleBitEccError`.
+pub const DOUBLE_BIT_ECC_ERROR: c_ulonglong = 2;
+/// `nvmlEventTypeXidCriticalError`.
+pub const XID_CRITICAL_ERROR: c_ulonglong = 8;
+
 const _: () = {
+    assert!(size_of::<EventData>() == 32);
     assert!(size_of::<Memory>() == 24);
     assert!(size_of::<MemoryV2>() == 40);
     assert!(size_of::<ProcessInfo>() == 24);

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The multiprocessors of a GPU, and what each of them holds at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Multiprocessors {
     /// How many there are.
     pub count: u32,
@@ -32,7 +32,7 @@ impl Multiprocessors {
 }
 
 /// One GPU of the node, as clients know it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// Position in [`Hello::gpus`]; what grants name.
     pub index: u32,

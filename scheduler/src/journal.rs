@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::ClientId;
 use crate::ledger::{Changes, Context, Task, TaskKey};
+use crate::node::health::{Ailment, States};
 
 /// A client, as its successor has to know it beside what it sends again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,12 @@ pub struct Call {
 pub struct Standing {
     /// Drained GPUs, one bit each.
     pub drained: u64,
+    /// What is wrong with GPUs by the driver's word, where no person has had them used again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ailments: Vec<(usize, Vec<Ailment>)>,
+    /// What holds of GPUs until they are reset, as said last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health: Vec<(usize, States)>,
     /// Suspended processes, and since when.
     pub processes: Vec<(u32, Duration)>,
     /// Suspended jobs, and since when: what a build looks at that knows no users of jobs.
@@ -315,6 +322,7 @@ mod tests {
             gone: vec![2],
             standing: Some(Standing {
                 drained: 1,
+                ailments: vec![(0, vec![Ailment::Xid(79)])],
                 ..Standing::default()
             }),
             ..Record::default()

@@ -118,6 +118,10 @@ struct Options {
     /// which would take its neighbours with it
     #[arg(long, requires = "overhead_limit")]
     end_beyond: bool,
+    /// Go on using GPUs that fail by the driver's word (Xids, ECC errors, row remapping), which are drained
+    /// otherwise, and only say so
+    #[arg(long)]
+    no_health_drain: bool,
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
@@ -356,6 +360,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
             bytes,
             ends: options.end_beyond,
         }),
+        drains_failing: !options.no_health_drain,
         idle_exit: options
             .idle_exit
             .map(Duration::from_secs)

@@ -11,10 +11,14 @@
 //!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
 //!              | "nvml"    calls of NVML do not come back (only with "file=")
+//!              | "health"  nothing fails, but NVML says of the device what the file's lines say: `xid N` and
+//!                          `double-bit` (events, once each as they are added), `pending` and `failure` (of
+//!                          remapped rows), `ecc N` (uncorrectable errors), `no-events` (of the whole driver)
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
-//!              | "file=" PATH            while that file is there (only for "device" and "nvml"): a process
-//!                                        that used the device meanwhile goes on failing, others find it again
+//!              | "file=" PATH            while that file is there (only for "device", "health" and "nvml"): a
+//!                                        process that used a lost device meanwhile goes on failing, others find
+//!                                        it again
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
 //!              | "copy=" N               at the process's N-th copy there
@@ -54,6 +58,8 @@ enum What {
     /// So many times.
     Slow(u64),
     Nvml,
+    /// What NVML says of it.
+    Health,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +137,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
             (What::Slow(number(factor)?), moment)
         }
         "device" => (What::Device, moment),
+        "health" => (What::Health, moment),
         "ecc" => (What::Ecc, moment),
         "mps" => (What::Mps, moment),
         "oom" => (What::Memory, moment),
@@ -165,13 +172,16 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
         return Err("a device is slow from a time on".to_owned());
     }
-    if matches!(when, When::File(_)) && !matches!(what, What::Device | What::Nvml) {
-        return Err("only a device is lost, and NVML silent, for as long as a file is there".to_owned());
+    if matches!(when, When::File(_)) && !matches!(what, What::Device | What::Health | What::Nvml) {
+        return Err("only a device is lost, its health said, or NVML silent by a file".to_owned());
     }
     if what == What::Nvml && (device.is_some() || !matches!(when, When::File(_))) {
         return Err("NVML is silent for all devices, while a file is there".to_owned());
     }
-    if what == What::Device && device.is_none() {
+    if what == What::Health && !matches!(when, When::File(_)) {
+        return Err("a device's health is in a file".to_owned());
+    }
+    if matches!(what, What::Device | What::Health) && device.is_none() {
         return Err("no device is named".to_owned());
     }
     Ok(Rule {
@@ -213,7 +223,7 @@ impl What {
             What::Ecc => Error::ECC_UNCORRECTABLE,
             What::Mps => Error::MPS_RPC_FAILURE,
             What::Memory => Error::MEMORY_ALLOCATION,
-            What::Copy | What::Slow(_) | What::Nvml => Error::UNKNOWN,
+            What::Copy | What::Slow(_) | What::Nvml | What::Health => Error::UNKNOWN,
         }
     }
 
@@ -226,6 +236,7 @@ impl What {
             What::Copy => "fails to copy",
             What::Slow(_) => "is slow",
             What::Nvml => "is not told of by NVML",
+            What::Health => "fails by NVML's word",
         }
     }
 }
@@ -304,7 +315,7 @@ pub fn check(device: usize) -> Result {
     for rule in plan
         .rules
         .iter()
-        .filter(|rule| !matches!(rule.what, What::Slow(_) | What::Nvml))
+        .filter(|rule| !matches!(rule.what, What::Slow(_) | What::Nvml | What::Health))
     {
         if rule.device.is_some_and(|own| own != device) {
             continue;
@@ -344,6 +355,15 @@ pub fn await_nvml() {
     while is_silent() {
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The file with what NVML says of a device's health, if any is named.
+pub fn health(device: usize) -> Option<&'static Path> {
+    let rules = &PLAN.get()?.as_ref()?.rules;
+    rules.iter().find_map(|rule| match (rule.what, rule.when) {
+        (What::Health, When::File(path)) if rule.device == Some(device) => Some(path),
+        _ => None,
+    })
 }
 
 /// How many times longer everything takes on a device by now.
@@ -406,6 +426,8 @@ mod tests {
             ("ecc:1@file=/x", "only a device is lost"),
             ("nvml@2s", "while a file is there"),
             ("nvml:0@file=/x", "for all devices"),
+            ("health@file=/x", "no device is named"),
+            ("health:0@2s", "is in a file"),
             ("slow:1@2s", "no factor"),
             ("slow:1@factor=0", "from 1 on"),
             ("slow:1@factor=2@kernel=3", "from a time on"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use mgb_probe::view::NodeView;
+use mgb_probe::view::{GpuView, NodeView};
 use mgb_probe::{Client, NODE_SOCKET};
 
 use super::outbox::Outbox;
@@ -20,15 +20,15 @@ const OWN: &str = "mgb: ";
 /// After as many seconds what Slurm has is written again although nothing has changed.
 const OLD: u64 = 300;
 
-/// Drain this node in Slurm if its mgbd does not answer, and say what its GPUs have to do (Slurm calls it, as
+/// Drain this node in Slurm if its mgbd does not answer or its GPUs fail, and say what its GPUs have to do (Slurm calls it, as
 /// root).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 In slurm.conf: HealthCheckProgram=/usr/local/bin/mgb-health and HealthCheckInterval=60. The node is drained after ten \
-seconds without an answer, with a reason that begins with `mgb:`, and resumed once mgbd answers; drains of others are \
+seconds without an answer, or where all its GPUs fail or are lost, with a reason that begins with `mgb:`, and resumed once mgbd answers; drains of others are \
 left alone. `mgb status --cluster` shows what the nodes have said.
 
-Exit code: 0 if mgbd answers, 1 if it does not, 3 if Slurm cannot be told.")]
+Exit code: 0 if jobs can run here, 1 if they cannot, 3 if Slurm cannot be told.")]
 pub struct Args {
     /// Print what is so, and change nothing.
     #[arg(long)]
@@ -42,7 +42,10 @@ pub fn run(args: &Args) -> Outcome {
     if args.print {
         out::print(&match (&seen, &fault) {
             (_, Some(why)) => format!("{why}\n"),
-            (Ok(view), None) => format!("{}\n", Summary::of(view)),
+            (Ok(view), None) => {
+                let lines = [Summary::of(view).to_string()].into_iter().chain(failing(view));
+                lines.map(|line| line + "\n").collect()
+            }
             (Err(_), None) => String::new(),
         });
     } else {
@@ -73,8 +76,24 @@ fn fault(seen: &Result<NodeView>) -> Option<String> {
     match seen {
         Err(error) => Some(format!("{error:#}")),
         Ok(view) if view.gpus.iter().all(|gpu| gpu.lost) => Some("the driver reaches no GPU".to_owned()),
+        Ok(view) if view.gpus.iter().all(|gpu| gpu.lost || gpu.is_failing()) => {
+            Some(format!("all GPUs fail: {}", failing(view).join(", ")))
+        }
         Ok(_) => None,
     }
+}
+
+/// What is wrong with each GPU that takes nobody for that.
+fn failing(view: &NodeView) -> Vec<String> {
+    let why = |gpu: &GpuView| {
+        let why = if gpu.lost {
+            Some("lost")
+        } else {
+            gpu.fails.as_deref()
+        };
+        why.map(|why| format!("GPU {} ({}): {why}", gpu.gpu.index, gpu.gpu.uuid))
+    };
+    view.gpus.iter().filter_map(why).collect()
 }
 
 fn tell(seen: &Result<NodeView>, fault: Option<&str>) -> Result<()> {
@@ -151,5 +170,37 @@ mod tests {
                 .contains("no mgbd")
         );
         assert!(fault(&Ok(NodeView::default())).unwrap().contains("no GPU"));
+    }
+
+    fn gpu(fails: Option<&str>, drained: bool) -> GpuView {
+        GpuView {
+            fails: fails.map(str::to_owned),
+            drained,
+            ..GpuView::default()
+        }
+    }
+
+    #[test]
+    fn a_node_whose_gpus_all_fail_takes_no_jobs_and_says_why() {
+        let node = |gpus: Vec<GpuView>| {
+            Ok(NodeView {
+                gpus,
+                ..NodeView::default()
+            })
+        };
+        let ill = || gpu(Some("Xid 95: an uncontained memory error"), true);
+        let lost = GpuView {
+            lost: true,
+            ..gpu(None, false)
+        };
+        let why = fault(&node(vec![ill(), lost])).unwrap();
+        assert!(
+            why.contains("Xid 95: an uncontained memory error") && why.contains("lost"),
+            "{why}"
+        );
+        // One works, one was drained by a person, and one is used all the same.
+        assert_eq!(fault(&node(vec![ill(), gpu(None, false)])), None);
+        assert_eq!(fault(&node(vec![ill(), gpu(None, true)])), None);
+        assert_eq!(fault(&node(vec![ill(), gpu(Some("Xid 95"), false)])), None);
     }
 }

@@ -131,6 +131,7 @@ mod tests {
             idle: Vec::new(),
             launches_in_flight: 0,
             drained: false,
+            fails: None,
             lost: false,
         };
         let wait = WaitView {

@@ -16,6 +16,8 @@ pub struct Summary {
     pub gpus: u64,
     /// Of those, that the driver cannot reach.
     pub lost: u64,
+    /// Of those, that are drained since they fail.
+    pub failing: u64,
     /// MiB that programs can have, of all GPUs.
     pub usable_mib: u64,
     /// MiB that they have.
@@ -36,6 +38,7 @@ impl Summary {
         Summary {
             gpus: view.gpus.len() as u64,
             lost: (view.gpus.len() - working().count()) as u64,
+            failing: working().filter(|gpu| gpu.is_failing()).count() as u64,
             usable_mib: working().map(|gpu| mib(gpu.gpu.usable_bytes)).sum(),
             reserved_mib: working()
                 .map(|gpu| mib(gpu.reserved_bytes + gpu.contexts_bytes))
@@ -55,6 +58,8 @@ impl Summary {
         Some(Summary {
             gpus: of("gpus")?,
             lost: of("lost")?,
+            // A build that knew nothing of it wrote nothing.
+            failing: of("failing").unwrap_or(0),
             usable_mib: of("usable_mib")?,
             reserved_mib: of("reserved_mib")?,
             tasks: of("tasks")?,
@@ -77,8 +82,15 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "gpus={} lost={} usable_mib={} reserved_mib={} tasks={} waiting={} at={}",
-            self.gpus, self.lost, self.usable_mib, self.reserved_mib, self.tasks, self.waiting, self.at
+            "gpus={} lost={} failing={} usable_mib={} reserved_mib={} tasks={} waiting={} at={}",
+            self.gpus,
+            self.lost,
+            self.failing,
+            self.usable_mib,
+            self.reserved_mib,
+            self.tasks,
+            self.waiting,
+            self.at
         )
     }
 }
@@ -91,6 +103,7 @@ mod tests {
     fn a_summary_comes_back() {
         let one = Summary {
             gpus: 2,
+            failing: 1,
             usable_mib: 128,
             reserved_mib: 24,
             tasks: 2,

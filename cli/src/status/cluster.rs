@@ -72,9 +72,9 @@ pub fn text(nodes: &[Node]) -> String {
         table.row([
             node.node.clone(),
             node.state.to_lowercase(),
-            of(&|said| match said.lost {
+            of(&|said| match said.lost.saturating_add(said.failing) {
                 0 => said.gpus.to_string(),
-                lost => format!("{} of {}", said.gpus - lost.min(said.gpus), said.gpus),
+                less => format!("{} of {}", said.gpus.saturating_sub(less), said.gpus),
             }),
             of(&|said| mib(said.usable_mib)),
             of(&|said| mib(said.reserved_mib)),
@@ -97,18 +97,23 @@ mod tests {
         let text = "NodeName=n1 Arch=x86_64 Gres=mgb_mem:128,mgb_share:200 State=MIXED AllocTRES=cpu=1,gres/mgb_mem=60 \
                     Extra=rack 3 mgb{gpus=2 lost=1 usable_mib=64 reserved_mib=12 tasks=1 waiting=0 at=7}\n\
                     NodeName=n2 Gres=gpu:2 State=IDLE Extra=(null)\n\
-                    NodeName=n3 Gres=mgb_mem:2K State=IDLE+DRAIN AllocTRES= Reason=mgb: no mgbd runs\n";
+                    NodeName=n3 Gres=mgb_mem:2K State=IDLE+DRAIN AllocTRES= Reason=mgb: no mgbd runs\n\
+                    NodeName=n4 Gres=mgb_mem:128 State=IDLE \
+                    Extra=mgb{gpus=4 lost=0 failing=1 usable_mib=256 reserved_mib=0 tasks=0 waiting=0 at=7}\n";
         let nodes = read(text);
         assert_eq!(
             nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(),
-            ["n1", "n3"]
+            ["n1", "n3", "n4"]
         );
         assert_eq!((nodes[0].mgb_mem, nodes[0].mgb_mem_asked), (128, 60));
         assert_eq!(nodes[0].summary.as_ref().map(|said| said.lost), Some(1));
+        // A build that counted no failing GPUs wrote the first one.
+        let failing = |at: usize| nodes[at].summary.as_ref().map(|said| said.failing);
+        assert_eq!((failing(0), failing(2)), (Some(0), Some(1)));
         assert_eq!((nodes[1].mgb_mem, nodes[1].summary.is_none()), (2048, true));
         let shown = super::text(&nodes);
         assert!(
-            shown.contains("1 of 2") && shown.contains("mgb: no mgbd runs"),
+            shown.contains("1 of 2") && shown.contains("3 of 4") && shown.contains("mgb: no mgbd runs"),
             "{shown}"
         );
         assert!(super::text(&[]).contains("no node"));

@@ -283,6 +283,16 @@ fn ordered(view: &NodeView) -> String {
             left => writeln!(text, "GPU {at} is draining: {} left", Bytes(left)),
         };
     }
+    for gpu in &view.gpus {
+        let (at, Some(why)) = (gpu.gpu.index, &gpu.fails) else {
+            continue;
+        };
+        let way_out = match gpu.drained {
+            true => format!("`mgb drain {at} --end` has it used again"),
+            false => "it is used on (--no-health-drain)".to_owned(),
+        };
+        let _ = writeln!(text, "GPU {at} fails: {why}; {way_out}");
+    }
     for one in &view.suspended {
         let evicted = Bytes(one.evicted_bytes.iter().sum());
         let is_left = view.leaving.iter().any(|left| left.pid == one.pid);

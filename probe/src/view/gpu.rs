@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::hello::Gpu;
 
 /// One GPU and its load. Bytes, unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuView {
     /// The GPU.
     pub gpu: Gpu,
@@ -34,15 +34,25 @@ pub struct GpuView {
     pub processes: u32,
     /// Launches not finished yet, as the clients say.
     pub launches_in_flight: u64,
-    /// A person has it drained: nobody is admitted, and who is idle there leaves.
+    /// It is drained: nobody is admitted, and who is idle there leaves.
     #[serde(default)]
     pub drained: bool,
+    /// What is wrong with it by the driver's word, until a person has it used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<String>,
     /// The driver cannot reach it: nobody is admitted until it can again.
     #[serde(default)]
     pub lost: bool,
     /// Where half of its places for processes are taken or more: those that no task runs in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<IdleView>,
+}
+
+impl GpuView {
+    /// Whether it takes nobody since it fails, and not only since a person wants that.
+    pub fn is_failing(&self) -> bool {
+        self.drained && self.fails.is_some()
+    }
 }
 
 /// Processes of a user that have a place on a GPU, and no task between its begin and end there.

@@ -39,7 +39,7 @@ impl Broker {
         entry.is_some_and(|entry| self.since(entry).is_some())
     }
 
-    /// Whether a person has the GPU drained.
+    /// Whether the GPU is drained: a person wants it, or it fails.
     pub fn is_drained(&self, gpu: usize) -> bool {
         self.drained & (1 << gpu) != 0
     }
@@ -234,7 +234,8 @@ impl Broker {
         let before = self.drained;
         let bit = 1u64 << gpu;
         self.drained = if drained { before | bit } else { before & !bit };
-        if before == self.drained {
+        let was_failing = !drained && self.forgives(gpu as usize);
+        if before == self.drained && !was_failing {
             return Reply::Unchanged;
         }
         tracing::info!(gpu, drained, "drain");

@@ -10,6 +10,7 @@ use mgb_probe::Numbering;
 
 use super::agent::Given;
 use super::control::is;
+use super::health::Health;
 use super::jobs::{JobOfUser, Order};
 use super::suspended::Whom;
 use super::{Broker, Touch};
@@ -39,6 +40,8 @@ impl Broker {
         let suspended_jobs: Vec<_> = suspended().filter_map(job).collect();
         Standing {
             drained: self.drained,
+            ailments: self.health.ailments.clone().into_iter().collect(),
+            health: self.health.states.clone().into_iter().collect(),
             processes: suspended().filter_map(process).collect(),
             suspended_jobs: suspended_jobs
                 .iter()
@@ -93,6 +96,7 @@ impl Broker {
         self.accounts.counted_waiting = now;
         let standing = &image.standing;
         self.drained = standing.drained;
+        self.health = Health::of(standing, self.ledger.gpus().len());
         let processes = standing.processes.iter();
         let processes = processes.map(|(pid, since)| (Whom::Process(*pid), *since));
         let jobs = self.suspended_jobs(standing);

@@ -12,10 +12,12 @@ mod claims;
 mod control;
 mod evict;
 mod expect;
+mod failing;
 mod follow;
 mod further;
 mod gather;
 mod gathered;
+mod health;
 mod held;
 mod hold_back;
 mod jobs;
@@ -72,6 +74,7 @@ use crate::policies::Claim;
 use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
 use gathered::Gathers;
+use health::Health;
 use held::Held;
 use jobs::{JobOfUser, Jobs};
 use moves::{Moves, Wish};
@@ -138,8 +141,9 @@ pub struct Broker {
     held: Vec<Held>,
     suspended: Suspended,
     accounts: Accounts,
-    /// GPUs that a person has drained, one bit each.
+    /// GPUs that are drained, one bit each.
     drained: u64,
+    health: Health,
     /// GPUs that the driver cannot reach, as last seen.
     lost: u64,
     /// In a round: bytes that clients have mapped beyond their reservations ([`Snapshot::ahead`]).
@@ -193,6 +197,7 @@ impl Broker {
             suspended: Suspended::default(),
             accounts: Accounts::default(),
             drained: 0,
+            health: Health::default(),
             lost: 0,
             ahead: BTreeMap::new(),
             standing_changed: false,

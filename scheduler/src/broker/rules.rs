@@ -24,6 +24,8 @@ pub struct Rules {
     pub shuffles: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
+    /// Whether GPUs that fail by the driver's word are drained.
+    pub drains_failing: bool,
 }
 
 /// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to
@@ -45,6 +47,7 @@ impl Rules {
             moves: true,
             shuffles: None,
             swap_memory: None,
+            drains_failing: true,
         }
     }
 }

@@ -56,6 +56,7 @@ impl Server {
                         self.renew_account(uid);
                     }
                 }
+                Found::Health(gpu, news) => self.hear_of_health(gpu, news),
                 Found::Quotas(read) => {
                     self.quotas.read_again(read);
                     self.renew_accounts();

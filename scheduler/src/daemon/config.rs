@@ -50,6 +50,8 @@ pub struct Config {
     pub shuffles: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
+    /// Whether GPUs that fail by the driver's word are drained.
+    pub drains_failing: bool,
     /// How much more than it was granted a process may have; `None`: nobody looks.
     pub overhead_limit: Option<OverheadLimit>,
     /// Ends when there was no client for so long.
@@ -91,6 +93,7 @@ impl Config {
             moves: true,
             shuffles: None,
             swap_memory: None,
+            drains_failing: true,
             overhead_limit: None,
             idle_exit: None,
             mps: true,

@@ -16,6 +16,7 @@ use super::marks::Marks;
 use super::pool::Pool;
 use crate::broker::Program;
 use crate::client::ClientId;
+use crate::node::health::News;
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
 
@@ -32,6 +33,8 @@ pub(super) enum Found {
     Program(ClientId, Option<Program>),
     /// What holds for a user by these quotas.
     Account(u32, Arc<Quotas>, Account),
+    /// What the driver says of a GPU's health.
+    Health(usize, News),
     /// What the file of quotas says.
     Quotas(Result<Quotas, QuotasError>),
 }
@@ -46,7 +49,7 @@ pub(super) struct Lookups {
 
 /// Answers that nobody has taken yet.
 #[derive(Clone)]
-struct Answers {
+pub(super) struct Answers {
     found: Arc<Mutex<Vec<Found>>>,
     /// Readable while there are any.
     rings: Arc<OwnedFd>,
@@ -57,6 +60,11 @@ impl Answers {
         self.found.lock().push(found);
         // Where it is full it is readable already.
         let _ = rustix::io::write(&*self.rings, &1u64.to_ne_bytes());
+    }
+
+    /// The driver says this of GPUs' health.
+    pub(super) fn health(&self, news: impl Iterator<Item = (usize, News)>) {
+        news.for_each(|(gpu, news)| self.add(Found::Health(gpu, news)));
     }
 }
 
@@ -83,6 +91,11 @@ impl Lookups {
     /// What is known of processes' marks.
     pub(super) fn marks(&self) -> Marks {
         self.marks.clone()
+    }
+
+    /// Where answers go that nobody asked for here.
+    pub(super) fn answers(&self) -> Answers {
+        self.answers.clone()
     }
 
     /// Becomes readable when there are answers.

@@ -34,6 +34,7 @@
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
 //! | `fit`      | what of it fits |
+//! | `health`, `failing` | has GPUs drained that fail |
 //! | `foreign`  | how busy programs outside MGB keep the GPUs |
 //! | `sleep`    | how long the loop sleeps |
 //! | `spawner`  | starts processes, beside the loop |
@@ -84,6 +85,7 @@ mod doors;
 mod entrance;
 mod error;
 mod excess;
+mod failing;
 #[allow(
     clippy::disallowed_methods,
     reason = "the kernel's own words on processes; `program_of` is for lookups"
@@ -95,6 +97,8 @@ mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod greet;
+#[allow(clippy::disallowed_methods, reason = "a thread that asks the driver")]
+mod health;
 mod hold;
 #[allow(
     clippy::disallowed_methods,

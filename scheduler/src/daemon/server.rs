@@ -21,6 +21,7 @@ use super::error::DaemonError;
 use super::excess::Descriptors;
 use super::foreign::ForeignLoads;
 use super::greet::Offence;
+use super::health::HealthWatch;
 use super::holder::Holder;
 use super::identity::Identities;
 use super::keep::Keeper;
@@ -99,6 +100,8 @@ pub struct Server {
     pub(super) coming: Coming,
     pub(super) identities: Identities,
     pub(super) lookups: Lookups,
+    /// Ends with the server.
+    pub(super) health: Option<HealthWatch>,
     pub(super) most_clients: usize,
     /// Descriptors kept for clients, at once.
     pub(super) most_kept: usize,
@@ -201,6 +204,7 @@ impl Server {
             moves: config.moves,
             shuffles: config.shuffles,
             swap_memory: config.swap_memory,
+            drains_failing: config.drains_failing,
             ..Rules::new(config.policy)
         };
         if let Some(line) = holder.as_ref().and_then(Holder::line) {
@@ -240,6 +244,7 @@ impl Server {
             coming: Coming::default(),
             identities,
             lookups,
+            health: None,
             next_id: 1,
             unanswered: Unanswered::default(),
             doors: Doors::new(start),
@@ -263,6 +268,8 @@ impl Server {
             pending: Pending::default(),
         };
         server.take_over(left);
+        // After what the mgbd before knew of it, and before this thread may make fewer system calls.
+        server.watch_health().map_err(DaemonError::Lookups)?;
         Ok(server)
     }
 

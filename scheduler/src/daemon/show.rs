@@ -23,9 +23,16 @@ use super::reclaim::Reclaims;
 use crate::Broker;
 use crate::client::ClientId;
 use crate::folders::file_at;
+use crate::node::health::Ailment;
 
 /// How often another name is tried where one is taken.
 const MAX_NAMES: usize = 100;
+
+/// What is wrong with a GPU, in words.
+fn fails(ailments: &[Ailment]) -> Option<String> {
+    let words: Vec<String> = ailments.iter().map(Ailment::to_string).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
 
 /// The segment; removed when dropped.
 pub(super) struct Board {
@@ -178,6 +185,7 @@ pub(super) fn node_view(
             processes: ledger.processes(at),
             launches_in_flight: seen.launches,
             drained: broker.is_drained(at),
+            fails: fails(broker.ailments(at)),
             lost: seen.is_lost,
             idle: broker.idle_views(at),
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use mgb_probe::Gpu;
 use parking_lot::{Condvar, Mutex};
 
+use super::health::HealthSource;
 use super::{Memory, Node, NodeError, Resident};
 
 /// How long an answer may take. A list of processes takes up to 15 ms while they come and go (an H200).
@@ -189,6 +190,10 @@ impl Node for Bounded {
 
     fn driver_files(&self) -> Vec<PathBuf> {
         self.node.driver_files()
+    }
+
+    fn health(&self) -> Option<Box<dyn HealthSource>> {
+        self.node.health()
     }
 
     fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError> {

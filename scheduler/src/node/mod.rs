@@ -2,7 +2,9 @@
 
 pub mod bounded;
 pub mod capability;
+pub mod health;
 pub mod nvml;
+mod nvml_health;
 mod software;
 mod stamps;
 
@@ -10,6 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mgb_probe::Gpu;
+
+use health::HealthSource;
 
 /// What the driver says about a GPU's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,11 @@ pub trait Node: Send + Sync {
     /// Whether a GPU has had nothing to do for a moment in the last time, `ago` long: what had been queued
     /// there by then is done.
     fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError>;
+
+    /// What says how the GPUs' health is; `None`: nothing does.
+    fn health(&self) -> Option<Box<dyn HealthSource>> {
+        None
+    }
 }
 
 #[cfg(test)]

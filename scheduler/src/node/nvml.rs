@@ -13,6 +13,8 @@ use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
+use super::health::HealthSource;
+use super::nvml_health::NvmlHealth;
 use super::stamps::Stamps;
 use super::{Memory, Node, NodeError, Resident, capability, software};
 
@@ -75,6 +77,7 @@ pub struct Limits {
 
 /// The GPUs of the node as NVML shows them.
 pub struct NvmlNode {
+    nvml: &'static Nvml,
     devices: Vec<Device<'static>>,
     gpus: Vec<Gpu>,
     software: bool,
@@ -129,6 +132,7 @@ impl NvmlNode {
         let mut visible = visible_gpus(list.as_deref(), &names)?;
         visible.truncate(mgb_probe::wire::MAX_GPUS);
         let mut node = NvmlNode {
+            nvml,
             devices: Vec::new(),
             gpus: Vec::new(),
             software: is_software,
@@ -232,6 +236,10 @@ impl Node for NvmlNode {
         }
         // Those of the GPUs themselves are of the first one's kind.
         ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(PathBuf::from).into()
+    }
+
+    fn health(&self) -> Option<Box<dyn HealthSource>> {
+        Some(Box::new(NvmlHealth::new(self.nvml, &self.devices)))
     }
 
     fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError> {

@@ -3,6 +3,7 @@
 
 pub mod device;
 pub mod hardware;
+pub mod health;
 pub mod system;
 mod users;
 
@@ -27,6 +28,8 @@ pub enum Refusal {
     InsufficientSize = 7,
     /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     DriverNotLoaded = 9,
+    /// `NVML_ERROR_TIMEOUT`.
+    Timeout = 10,
     /// `NVML_ERROR_GPU_IS_LOST`.
     GpuIsLost = 15,
     /// `NVML_ERROR_UNKNOWN`.

@@ -2,14 +2,15 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::{Refusal, nvml, put, put_text, users};
+use super::{Refusal, health, nvml, put, put_text, users};
 use crate::config::profile;
 use crate::state;
 
 fn initialize() -> Result<(), Refusal> {
     crate::fail::prepare().map_err(|_| Refusal::DriverNotLoaded)?;
     crate::fail::await_nvml();
-    state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
+    let state = state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
+    health::begin(state.devices().len());
     users::add();
     Ok(())
 }
@@ -64,6 +65,7 @@ pub extern "C" fn nvmlErrorString(code: c_int) -> *const c_char {
         6 => c"not found",
         7 => c"buffer too small",
         9 => c"driver not loaded",
+        10 => c"no event in time",
         15 => c"the GPU has fallen off the bus",
         _ => c"unknown error",
     };

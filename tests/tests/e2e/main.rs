@@ -29,6 +29,7 @@ mod explain;
 mod faults;
 mod growth;
 mod guards;
+mod health;
 mod hidden;
 mod imposter;
 mod keep_nvcc;

@@ -6,17 +6,17 @@ use mgb_probe::wire::{OF_JOB, Order, Text, WHOLE_JOB};
 use super::*;
 
 const PERSON: ClientId = 90;
-const NOBODY: [ClientId; 0] = [];
+pub(super) const NOBODY: [ClientId; 0] = [];
 
 /// A broker over these GPUs, with a person's connection.
-fn broker(gpus: &[u64]) -> Broker {
+pub(super) fn broker(gpus: &[u64]) -> Broker {
     let mut broker = broker_over(gpus);
     broker.arrive(PERSON, 9000);
     broker.only_looks(PERSON, true);
     broker
 }
 
-fn order(broker: &mut Broker, op: Op, flags: u32, subject: u64, now: Duration) -> Reply {
+pub(super) fn order(broker: &mut Broker, op: Op, flags: u32, subject: u64, now: Duration) -> Reply {
     let order = Request {
         flags,
         ..request(op, subject, 0, 1)
@@ -25,7 +25,7 @@ fn order(broker: &mut Broker, op: Op, flags: u32, subject: u64, now: Duration) -
 }
 
 /// All clients listen, and these have had no work on a GPU for that long.
-fn idle(clients: &[ClientId], gpu: usize, length: Duration) -> Snapshot {
+pub(super) fn idle(clients: &[ClientId], gpu: usize, length: Duration) -> Snapshot {
     let seen = |&client: &ClientId| Activity {
         client,
         gpu,
@@ -41,13 +41,13 @@ fn idle(clients: &[ClientId], gpu: usize, length: Duration) -> Snapshot {
 }
 
 /// Begins task 1 of a client on the only GPU with room, or waits.
-fn begin(broker: &mut Broker, client: ClientId, mib: u64, now: Duration) {
+pub(super) fn begin(broker: &mut Broker, client: ClientId, mib: u64, now: Duration) {
     broker.arrive(client, client as u32 * 100);
     let reply = broker.request(client, 0, request(Op::Begin, 1, mib * MIB, client as u32), now);
     assert_eq!(reply, None);
 }
 
-fn granted(broker: &mut Broker, snapshot: &mut Snapshot, now: Duration) -> Vec<ClientId> {
+pub(super) fn granted(broker: &mut Broker, snapshot: &mut Snapshot, now: Duration) -> Vec<ClientId> {
     let answers = broker.serve(snapshot, now).into_iter();
     let granted = answers.filter(|answer| matches!(answer.reply, Reply::Granted { .. }));
     granted.map(|answer| answer.client).collect()

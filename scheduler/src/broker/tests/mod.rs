@@ -6,6 +6,7 @@ mod control;
 mod expect;
 mod fair;
 mod gather;
+mod health;
 mod hostile;
 mod jobs;
 mod kept;
