@@ -387,6 +387,7 @@ impl Server {
         self.open_doors(now);
         self.count_descriptors(now);
         self.end_pauses(now);
+        self.drop_views(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
         let reclaiming = self.reclaims.due_in(now).is_some_and(|wait| wait.is_zero());
