@@ -34,6 +34,7 @@ mod imposter;
 mod keep_nvcc;
 mod kept;
 mod kill;
+mod late;
 mod legacy;
 mod many_uids;
 mod movable;

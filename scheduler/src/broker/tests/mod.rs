@@ -12,6 +12,7 @@ mod kept;
 mod moving;
 mod overhead;
 mod quota;
+mod times;
 mod usage;
 mod world;
 
