@@ -16,8 +16,9 @@ const ROUNDS: u64 = 100;
 /// Most that `mgbd` may grow by beside one kind: what it keeps of a user's tasks and waiting requests at
 /// most is some 11 MiB, and what it does to tell of them comes on top.
 const MOST_GROWTH: u64 = 48 << 20;
-/// Threads that may have begun beside one kind and stay a while: two of its user at each of the closer's lines,
-/// and for each thing that is looked up beside the loop. A pool's threads end 10 s after their last job.
+/// Threads that may have begun beside one kind and stay a while: two of its user at each of the closer's
+/// lines, and for each thing that is looked up beside the loop. A pool's threads end 10 s after their last
+/// job.
 const MOST_THREADS: usize = 8;
 /// Most that its log may grow by: who does wrong again and again is told of now and then.
 const MOST_LOG: u64 = 256 << 10;

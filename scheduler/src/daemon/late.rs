@@ -1,5 +1,5 @@
-//! Tasks that have had their memory for longer than their user may ([`crate::broker::Late`]): the log tells of
-//! each, and where the administrator wants it its process ends.
+//! Tasks that have had their memory for longer than their user may ([`crate::broker::Late`]): the log tells
+//! of each, and where the administrator wants it its process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

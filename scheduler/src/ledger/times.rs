@@ -1,5 +1,5 @@
-//! How long tasks have had their memory on a GPU: since they were granted, less the time in which all of it was
-//! in the host.
+//! How long tasks have had their memory on a GPU: since they were granted, less the time in which all of it
+//! was in the host.
 
 use std::time::Duration;
 

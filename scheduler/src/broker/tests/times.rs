@@ -43,7 +43,7 @@ fn begin(broker: &mut Broker, client: ClientId, task: u64, now: Duration) {
     assert_eq!(serve(broker, now), 1);
 }
 
-/// Of the late processes: who, the task that is the latest, how long, whether it ends, and whether that is new.
+/// Of the late processes: who, which task, its time, whether it ends, and whether that is new.
 fn late(broker: &mut Broker, at: u64) -> Vec<(ClientId, u64, u64, bool, bool)> {
     let late = broker.check_times(seconds(at)).late.into_iter();
     late.map(|one| (one.client, one.task, one.time.as_secs(), one.ends, one.is_new))

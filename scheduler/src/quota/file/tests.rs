@@ -82,8 +82,9 @@ fn it_says_who_may_have_a_gpu_for_himself_and_how_many_processes() {
 #[test]
 fn it_says_how_long_tasks_may_have_their_memory_and_who_is_ended() {
     let quotas = read(
-        "[default]\ntime = \"30m\"\nend-late = true\n[users.77]\ntime = \"unlimited\"\n[users.78]\nend-late = false\n\
-         [groups.50]\ntime = \"1d12h\"\n[groups.51]\ntime = \"2h\"\nend-late = false\n",
+        "[default]\ntime = \"30m\"\nend-late = true\n[users.77]\ntime = \"unlimited\"\n\
+         [users.78]\nend-late = false\n[groups.50]\ntime = \"1d12h\"\n\
+         [groups.51]\ntime = \"2h\"\nend-late = false\n",
     )
     .unwrap();
     let may = |uid, groups: &[u32]| {
