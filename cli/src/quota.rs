@@ -7,6 +7,7 @@ use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
 use crate::exit::{self, Outcome, WithCode};
+use crate::status::span;
 use crate::table::Table;
 use crate::{daemon, kept, out, user};
 
@@ -105,6 +106,7 @@ fn more(owners: &[OwnerView]) -> String {
             owner
                 .most_swap_bytes
                 .map(|most| format!("{} of {} in host memory", size(owner.swap_bytes), size(most))),
+            owner.most_time_ms.map(|most| time(most, owner.ends_late)),
         ];
         let each: Vec<String> = each.into_iter().flatten().collect();
         if !each.is_empty() {
@@ -112,6 +114,16 @@ fn more(owners: &[OwnerView]) -> String {
         }
     }
     text
+}
+
+/// How long a task may have its memory, and what comes of more.
+fn time(most_ms: u64, ends_late: bool) -> String {
+    let ends = if ends_late {
+        ", then its program is ended"
+    } else {
+        ""
+    };
+    format!("a task has its memory for {}{ends}", span(most_ms))
 }
 
 fn who(owner: &OwnerView) -> String {
@@ -145,6 +157,8 @@ mod tests {
             most_alone: Some(1),
             swap_bytes: 1 << 30,
             most_swap_bytes: Some(2 << 30),
+            most_time_ms: Some(12 * 3_600_000),
+            ends_late: true,
             ..OwnerView::default()
         };
         let mut quotas = QuotasView {
@@ -162,7 +176,8 @@ mod tests {
             "quotas of /etc/mgb/quotas.toml\n\n\
              who   weight              memory  tasks    gpus  waiting  over quota\n\
              root       2  3.0 GiB of 4.0 GiB      2  2 of 2   3 of 9           1\n\
-             root: 2 of 4 processes on GPUs, 1 of 1 GPUs for itself, 1.0 GiB of 2.0 GiB in host memory\n\
+             root: 2 of 4 processes on GPUs, 1 of 1 GPUs for itself, 1.0 GiB of 2.0 GiB in host memory, \
+             a task has its memory for 12.0 h, then its program is ended\n\
              GPU 0, 1: kept for group root\n"
         );
         quotas.kept.clear();

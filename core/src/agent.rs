@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
-use mgb_probe::wire::{AGENT, Order};
+use mgb_probe::wire::{AGENT, EndsFor, Order};
 
 use crate::own_thread;
 
@@ -63,6 +63,7 @@ fn listen(client: &Client, duties: Duties) {
 }
 
 fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Unasked>) {
+    let mut is_explained = false;
     while client.is_connected() {
         let others_wait = client.others_wait();
         if others_wait {
@@ -76,6 +77,10 @@ fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Un
             let done = (duties.obey)(order);
             client.obeyed(number, done.freed);
         }
+        if let Some(why) = client.ends_for().filter(|_| !is_explained) {
+            explain(why);
+            is_explained = true;
+        }
         if let Some(unasked) = unasked.as_mut().filter(|unasked| unasked.left().is_zero()) {
             for gpu in (duties.gpus)() {
                 (duties.obey)(Order::Evict { gpu });
@@ -83,6 +88,16 @@ fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Un
             unasked.plan();
         }
     }
+}
+
+/// Says why mgbd ends this program, which then comes by a signal that says nothing.
+fn explain(why: EndsFor) {
+    let why = match why {
+        EndsFor::Memory => ": it has more GPU memory than it was granted, and than the administrator allows",
+        EndsFor::Time => ": a task of it has had its GPU memory for longer than its user may (`mgb quota`)",
+        EndsFor::Unknown => "",
+    };
+    mgb_stderr::say!("mgb: mgbd ends this program{why}");
 }
 
 /// Evictions that nobody ordered.

@@ -19,7 +19,7 @@ use crate::published::Published;
 use crate::signals;
 use crate::task::{First, Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
-use crate::wire::{self, Op, Order, Reply, Request, Text};
+use crate::wire::{self, EndsFor, Op, Order, Reply, Request, Text};
 
 /// Counts forks: a client made before the last one belongs to the parent.
 pub(crate) static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -369,6 +369,11 @@ impl Client {
             return None;
         }
         self.cells.channel().order.next(last, patience)
+    }
+
+    /// Why `mgbd` is about to end this process; `None`: it is not.
+    pub fn ends_for(&self) -> Option<EndsFor> {
+        self.cells.channel().order.ends_for()
     }
 
     /// The order was carried out as far as it could be: so many bytes of a GPU are free that were not. Tasks

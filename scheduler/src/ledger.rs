@@ -17,6 +17,7 @@ mod entries;
 mod headroom;
 mod lasting;
 mod tasks;
+mod times;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,6 +33,7 @@ pub use changes::{Changes, Task};
 pub use colocation::Colocation;
 pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 use tasks::Tasks;
+pub use times::Away;
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

@@ -16,6 +16,10 @@ const ROUNDS: u64 = 100;
 /// Most that `mgbd` may grow by beside one kind: what it keeps of a user's tasks and waiting requests at
 /// most is some 11 MiB, and what it does to tell of them comes on top.
 const MOST_GROWTH: u64 = 48 << 20;
+/// Threads that may have begun beside one kind and stay a while: two of its user at each of the closer's
+/// lines, and for each thing that is looked up beside the loop. A pool's threads end 10 s after their last
+/// job.
+const MOST_THREADS: usize = 8;
 /// Most that its log may grow by: who does wrong again and again is told of now and then.
 const MOST_LOG: u64 = 256 << 10;
 
@@ -40,6 +44,8 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 fn whatever_floods_mgbd_the_others_are_served() {
     for kind in Kind::ALL {
         let mut stage = Stage::new(false);
+        // Before anybody looks at the view, who has descriptors there for a moment.
+        let (descriptors, threads) = stage.mgbd.descriptors_and_threads();
         let (pid, before) = (stage.view().mgbd_pid, stage.mgbd.resident_bytes());
         assert_eq!(pid, stage.mgbd.pid());
         let hostile = stage.attack(kind);
@@ -57,6 +63,13 @@ fn whatever_floods_mgbd_the_others_are_served() {
             view.queue.is_empty() && view.tasks.iter().all(|task| is_good(&task.label))
         };
         wait_for("all of the hostile process to be gone", holds_nothing);
+        wait_for(
+            "its descriptors, its user's view and its threads to be gone",
+            || {
+                let after = stage.mgbd.descriptors_and_threads();
+                after.0 <= descriptors && after.1 <= threads + MOST_THREADS
+            },
+        );
         let after = stage.mgbd.resident_bytes();
         let grew = during.max(after).saturating_sub(before);
         assert!(grew <= MOST_GROWTH, "{kind}: mgbd grew by {grew} bytes");

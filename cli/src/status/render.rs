@@ -140,6 +140,9 @@ fn tasks(tasks: &[TaskView]) -> Table {
     let any_evicted = tasks.iter().any(|task| task.evicted_bytes > 0);
     let sizes = ["expected", "reserved", "held", "peak", "in host"];
     let sizes = &sizes[..sizes.len() - usize::from(!any_evicted)];
+    // Where anybody's is limited.
+    let time = tasks.iter().any(|task| task.most_time_ms.is_some());
+    let time = if time { &["time"][..] } else { &[] };
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let any_user = user::are_several(living.map(|task| task.uid));
@@ -149,7 +152,9 @@ fn tasks(tasks: &[TaskView]) -> Table {
         user,
         &["state"],
         sizes,
-        &["warps", "age", "task"],
+        &["warps", "age"],
+        time,
+        &["task"],
     ]
     .concat();
     let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"]].concat();
@@ -181,11 +186,22 @@ fn tasks(tasks: &[TaskView]) -> Table {
             _ => user::name(task.uid),
         });
         let state = [state.to_owned()];
-        let last = [task.warps.to_string(), span(task.age_ms), task.label.clone()];
+        let time = (!time.is_empty()).then(|| time_of(task));
+        let age = [task.warps.to_string(), span(task.age_ms)];
+        let last = age.into_iter().chain(time).chain([task.label.clone()]);
         let first = first.into_iter().chain(user).chain(state);
         table.row(first.chain(sizes).chain(in_host).chain(last));
     }
     table
+}
+
+/// How long a task has had its memory on a GPU, and may.
+fn time_of(task: &TaskView) -> String {
+    let Some(most) = task.most_time_ms else {
+        return "-".to_owned();
+    };
+    let late = if task.is_late() { ", late" } else { "" };
+    format!("{} of {}{late}", span(task.time_ms), span(most))
 }
 
 /// What is expected of a task, where anything is.
@@ -326,7 +342,8 @@ fn idle(gpu: &GpuView) -> String {
 }
 
 /// A span of time, as coarse as it is long.
-fn span(ms: u64) -> String {
+/// A time for people.
+pub fn span(ms: u64) -> String {
     match ms {
         0..60_000 => format!("{:.1} s", ms as f64 / 1e3),
         60_000..3_600_000 => format!("{} min", ms / 60_000),
@@ -388,6 +405,28 @@ mod tests {
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts by flexgpu, up 1 min"));
         view.evicts_by = None;
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts nothing, up 1 min"));
+    }
+
+    #[test]
+    fn people_see_who_has_more_time_than_he_may() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        let line = |view: &NodeView| {
+            let text = text(view);
+            let line = text.lines().find(|line| line.contains("va.cu:main"));
+            line.unwrap_or_default().to_owned()
+        };
+        let without = line(&view);
+        assert!(without.contains("1.5 s  va.cu:main"), "{without}");
+        view.tasks[0].most_time_ms = Some(1_800_000);
+        view.tasks[0].time_ms = 1_800_000;
+        let in_time = line(&view);
+        assert!(
+            in_time.contains("1.5 s  30 min of 30 min  va.cu:main"),
+            "{in_time}"
+        );
+        view.tasks[0].time_ms = 1_860_000;
+        let late = line(&view);
+        assert!(late.contains("31 min of 30 min, late  va.cu:main"), "{late}");
     }
 
     #[test]

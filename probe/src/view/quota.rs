@@ -82,6 +82,12 @@ pub struct OwnerView {
     pub most_waiting: Option<u64>,
     /// Of those, that wait because of a quota.
     pub held_back: u32,
+    /// Milliseconds for which each of its tasks may have its memory on a GPU; of users alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_time_ms: Option<u64>,
+    /// Whether a process of which a task has it for longer is ended.
+    #[serde(default)]
+    pub ends_late: bool,
     /// A group's members that have programs here, by number.
     #[serde(default)]
     pub members: Vec<u32>,

@@ -69,6 +69,19 @@ pub struct TaskView {
     pub warps: u64,
     /// Milliseconds since it was granted.
     pub age_ms: u64,
+    /// Of those, the ones in which its memory was on a GPU.
+    #[serde(default)]
+    pub time_ms: u64,
+    /// As many as it may have; `None`: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_time_ms: Option<u64>,
+}
+
+impl TaskView {
+    /// Whether it has had its memory on a GPU for longer than its user may.
+    pub fn is_late(&self) -> bool {
+        self.most_time_ms.is_some_and(|most| self.time_ms > most)
+    }
 }
 
 /// A request that waits.

@@ -29,7 +29,7 @@ pub use opening::{
     CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION, VERSION,
     WITHDRAWS,
 };
-pub use order::{AGENT, Order, OrderWords};
+pub use order::{AGENT, EndsFor, Order, OrderWords};
 pub use reply::Reply;
 pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};

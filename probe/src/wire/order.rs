@@ -25,7 +25,20 @@ pub struct OrderWords {
     to: AtomicU32,
     /// The low and the high half.
     task: [AtomicU32; 2],
-    reserved: [AtomicU32; 9],
+    /// Why `mgbd` is about to end the process; 0: it is not.
+    ends: AtomicU32,
+    reserved: [AtomicU32; 8],
+}
+
+/// Why `mgbd` ends a process, as an administrator wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndsFor {
+    /// It has more of a GPU than it was granted.
+    Memory,
+    /// A task of it has had its memory for longer than its user may.
+    Time,
+    /// What a newer `mgbd` says by a number that is not known here.
+    Unknown,
 }
 
 /// What a client is to do.
@@ -83,6 +96,27 @@ impl OrderWords {
         self.gpu.store(order.gpu(), Ordering::Relaxed);
         self.number.store(number, Ordering::Release);
         sync::wake(&self.number);
+    }
+
+    /// `mgbd` is about to end the process: its agent says why.
+    pub fn explain(&self, why: EndsFor) {
+        let number = match why {
+            EndsFor::Memory => 1,
+            EndsFor::Time => 2,
+            EndsFor::Unknown => u32::MAX,
+        };
+        self.ends.store(number, Ordering::Release);
+        sync::wake(&self.number);
+    }
+
+    /// Why `mgbd` is about to end the process; `None`: it is not.
+    pub(crate) fn ends_for(&self) -> Option<EndsFor> {
+        match self.ends.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(EndsFor::Memory),
+            2 => Some(EndsFor::Time),
+            _ => Some(EndsFor::Unknown),
+        }
     }
 
     /// The number of the last order.

@@ -43,6 +43,7 @@ mod snapshot;
 mod stuck;
 mod suspended;
 mod swap_quota;
+mod times;
 mod took;
 mod turns;
 mod usable;
@@ -65,6 +66,7 @@ pub use program::Program;
 pub use remembered::Remembered;
 pub use rules::{MPS_CLIENTS, PATIENCE, Rules};
 pub use snapshot::{Activity, Snapshot};
+pub use times::{Late, Times};
 pub use view::WHOLE;
 
 use crate::client::ClientId;

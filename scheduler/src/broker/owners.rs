@@ -51,9 +51,13 @@ impl Broker {
             Owner::User(uid) => (uid, false),
             Owner::Group(gid) => (gid, true),
         };
+        let account = self.accounts.by_user.get(&id).filter(|_| !is_group);
+        let most_time = account.and_then(|account| account.most_time);
         OwnerView {
             id,
             is_group,
+            most_time_ms: most_time.map(|most| most.as_millis() as u64),
+            ends_late: account.is_some_and(|account| account.ends_late),
             weight: if is_group { 0 } else { self.accounts.weight(id) },
             most_bytes: limits.bytes,
             most_tasks: limits.tasks,

@@ -18,7 +18,7 @@ use mgb_probe::wire::{NUMBERED, Reply};
 use super::jobs::Order;
 use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
 use crate::deadlock::Holder;
-use crate::ledger::{Colocation, Holding};
+use crate::ledger::{Away, Colocation, Holding};
 use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
 
@@ -281,6 +281,8 @@ impl Broker {
             },
             label: waiting.request.label,
             granted: now,
+            may_rest: waiting.request.site != 0,
+            away: Away::default(),
         };
         if let Err(error) = self.ledger.grant(waiting.key(), holding, overhead) {
             tracing::error!(%error, "what does not fit was placed");

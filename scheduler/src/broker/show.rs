@@ -43,6 +43,8 @@ impl Broker {
             evicted_bytes: task.evicted,
             warps: task.warps,
             age_ms: now.saturating_sub(task.granted).as_millis() as u64,
+            time_ms: task.time(now).as_millis() as u64,
+            most_time_ms: self.most_time(key.client).map(|most| most.as_millis() as u64),
         });
         let dead = self.ledger.reclaiming().iter().map(|entry| TaskView {
             pid: 0,
@@ -58,6 +60,8 @@ impl Broker {
             evicted_bytes: 0,
             warps: 0,
             age_ms: now.saturating_sub(entry.since).as_millis() as u64,
+            time_ms: 0,
+            most_time_ms: None,
         });
         living.chain(dead.take(MAX_ENTRIES)).collect()
     }

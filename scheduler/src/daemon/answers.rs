@@ -108,7 +108,7 @@ impl Server {
 
     /// A request waits, or memory is to leave: from here on none of these clients keeps a lease, and existing
     /// ones end. False: there was none.
-    fn take_leases_of(&mut self, whose: impl Fn(ClientId) -> bool) -> bool {
+    pub(super) fn take_leases_of(&mut self, whose: impl Fn(ClientId) -> bool) -> bool {
         let mut taken = Vec::new();
         for client in self.clients.values_mut().filter(|client| whose(client.id)) {
             client.want(true);

@@ -10,6 +10,10 @@ use mgb_probe::view::NodeView;
 use super::error::DaemonError;
 use super::show::Board;
 
+/// How long the view of a user who is gone may stay: who looks again and again does not have one made each
+/// time.
+const VIEW_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The views.
 pub(super) struct Boards {
     /// Who sees everything.
@@ -18,6 +22,8 @@ pub(super) struct Boards {
     whole: Board,
     /// Views of other accounts, each for the user who reads it; `None` where there are none.
     others: Option<BTreeMap<(u32, u32), Board>>,
+    /// When those of users who are gone are dropped; `None`: nobody has gone since.
+    drops_at: Option<Duration>,
 }
 
 impl Boards {
@@ -28,6 +34,7 @@ impl Boards {
             own,
             whole: Board::new(if several { Some(own) } else { None })?,
             others: several.then(BTreeMap::new),
+            drops_at: None,
         })
     }
 
@@ -55,8 +62,21 @@ impl Boards {
         Ok(board.name())
     }
 
+    /// Somebody is gone, perhaps the last one of a user's.
+    pub(super) fn left(&mut self, now: Duration) {
+        if self.others.as_ref().is_some_and(|others| !others.is_empty()) {
+            self.drops_at.get_or_insert(now + VIEW_TIMEOUT);
+        }
+    }
+
+    /// How long until the views of users who are gone are dropped.
+    pub(super) fn drop_in(&self, now: Duration) -> Option<Duration> {
+        self.drops_at.map(|at| at.saturating_sub(now))
+    }
+
     /// Keeps the views of accounts and users for whom somebody is here.
     pub(super) fn keep(&mut self, is_here: impl Fn((u32, u32)) -> bool) {
+        self.drops_at = None;
         if let Some(others) = &mut self.others {
             others.retain(|whose, _| is_here(*whose));
         }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mgb_probe::wire::{CELLS, Channel, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, EndsFor, Order, Reply, Request, offer, state};
 
 use super::greet::{self, Guest, Offence};
 use super::left::LeftClient;
@@ -286,6 +286,11 @@ impl Client {
     /// Gives it an order.
     pub(super) fn order(&self, number: u32, order: Order) {
         self.channel().order.give(number, order);
+    }
+
+    /// Has it say why it is about to be ended.
+    pub(super) fn explain(&self, why: EndsFor) {
+        self.channel().order.explain(why);
     }
 
     /// Whether it says that its agent listens to orders.

@@ -58,6 +58,7 @@ impl Server {
         greet::refuse(&socket, offence);
         self.unwatch(&socket);
         closer::close_socket(whose.account, socket);
+        self.boards.left(self.now());
         self.changed = true;
     }
 
@@ -286,6 +287,7 @@ impl Server {
                 self.let_go(id);
             }
         }
+        self.boards.left(self.now());
         self.changed = true;
     }
 

@@ -126,6 +126,8 @@ mod tests {
             evicted_bytes: 0,
             warps: 1,
             age_ms: 1,
+            time_ms: 1,
+            most_time_ms: None,
         }
     }
 

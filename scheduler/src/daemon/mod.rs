@@ -28,6 +28,8 @@
 //! | `marks`    | what belongs to a whole-process task outside its process tree |
 //! | `overhead` | what clients' processes have beside their tasks |
 //! | `beyond`   | processes that have more than they were granted |
+//! | `late`     | and those that have it for longer than they may |
+//! | `ending`   | how such a process is ended |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `files`    | files that clients have kept |
 //! | `keep`     | files of the driver's that outlive their process |
@@ -82,6 +84,7 @@ mod config;
 mod connections;
 mod descriptors;
 mod doors;
+mod ending;
 mod entrance;
 mod error;
 mod excess;
@@ -110,6 +113,7 @@ mod host_memory;
 #[allow(clippy::disallowed_methods, reason = "the kernel's own words on processes")]
 mod identity;
 mod keep;
+mod late;
 mod left;
 #[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
 mod listener;

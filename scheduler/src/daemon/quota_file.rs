@@ -170,4 +170,7 @@ fn find_gpus(quotas: &mut Quotas, gpus: &[Gpu]) {
     for unknown in quotas.unknown.iter().chain(&unknown) {
         tracing::warn!("the quotas name {unknown}, which this system does not know");
     }
+    if quotas.spares_all() {
+        tracing::warn!("end-late ends nobody as long as the quotas name users or groups that are unknown");
+    }
 }

@@ -17,6 +17,7 @@ use super::closer;
 use super::comer::Comer;
 use super::config::Config;
 use super::doors::Doors;
+use super::ending::Done;
 use super::error::DaemonError;
 use super::excess::Descriptors;
 use super::foreign::ForeignLoads;
@@ -25,6 +26,7 @@ use super::health::HealthWatch;
 use super::holder::Holder;
 use super::identity::Identities;
 use super::keep::Keeper;
+use super::late::LateProcesses;
 use super::listener::Listener;
 use super::lists::Lists;
 use super::lookups::Lookups;
@@ -77,8 +79,10 @@ pub struct Server {
     pub(super) activities: Activities,
     pub(super) foreign_loads: ForeignLoads,
     overheads: Overheads,
-    /// Clients that have more than they were granted, and since when that was last dealt with.
-    pub(super) beyond: BTreeMap<ClientId, Duration>,
+    /// What was done about clients that have more than they were granted,
+    pub(super) beyond: BTreeMap<ClientId, Done>,
+    /// and about those that have it for longer than they may.
+    pub(super) late: LateProcesses,
     pub(super) memory: Memory,
     pub(super) service: Service,
     pub(super) quotas: QuotaFile,
@@ -222,6 +226,7 @@ impl Server {
             foreign_loads: ForeignLoads::new(hello.gpus.len()),
             overheads: Overheads::new(hello.gpus.len(), lookups.marks()),
             beyond: BTreeMap::new(),
+            late: LateProcesses::default(),
             recent: None,
             rounds: Rounds::default(),
             // Four descriptors each, and half of all for what is kept.
@@ -394,6 +399,7 @@ impl Server {
         self.open_doors(now);
         self.count_descriptors(now);
         self.end_pauses(now);
+        self.drop_views(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
         let reclaiming = self.reclaims.due_in(now).is_some_and(|wait| wait.is_zero());
@@ -405,7 +411,8 @@ impl Server {
         }
         let (waiting, to_leave) = (self.broker.waiting(), self.broker.to_leave());
         for client in self.clients.values_mut() {
-            client.want(waiting || to_leave.contains(&client.id));
+            let is_old = self.late.without_leases.contains(&client.id);
+            client.want(waiting || is_old || to_leave.contains(&client.id));
         }
         if show {
             self.show(now);
@@ -418,6 +425,7 @@ impl Server {
             }
             self.check_overheads(gpu, &seen, now);
         }
+        self.check_times(now);
         self.memory.check(&mut self.broker, now);
         self.note(&[]);
         self.note_waits(now);

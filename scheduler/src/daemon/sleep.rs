@@ -86,6 +86,9 @@ impl Server {
         if let Some(wait) = self.coming.due_in(now) {
             sooner(wait);
         }
+        if let Some(wait) = self.boards.drop_in(now) {
+            sooner(wait);
+        }
         if let Some(wait) = self.keeper.interval(now) {
             sooner(wait);
         }

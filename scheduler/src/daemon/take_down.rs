@@ -24,6 +24,13 @@ impl Server {
         }
     }
 
+    /// Drops the views of users who are gone, if it is time.
+    pub(super) fn drop_views(&mut self, now: Duration) {
+        if self.boards.drop_in(now).is_some_and(|wait| wait.is_zero()) {
+            self.note_views();
+        }
+    }
+
     /// Notes which views there are, for who clears away after this process, and forgets those of users who
     /// are gone.
     pub(super) fn note_views(&mut self) {

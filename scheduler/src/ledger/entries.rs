@@ -5,6 +5,7 @@ use std::time::Duration;
 use mgb_probe::wire::Text;
 use serde::{Deserialize, Serialize};
 
+use super::times::Away;
 use crate::client::ClientId;
 
 /// A task on the node.
@@ -47,6 +48,12 @@ pub struct Holding {
     pub label: Text,
     /// When it was granted, on the broker's clock.
     pub granted: Duration,
+    /// Its grant may serve later runs of it, of which nobody is told: a lease.
+    #[serde(default)]
+    pub may_rest: bool,
+    /// What of the time since then does not count.
+    #[serde(default, skip_serializing_if = "Away::is_none")]
+    pub away: Away,
 }
 
 /// What a process is charged on a GPU beside its tasks.

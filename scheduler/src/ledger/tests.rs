@@ -19,6 +19,8 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         may_go: 0,
         label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
+        may_rest: false,
+        away: Away::default(),
     }
 }
 

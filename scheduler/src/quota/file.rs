@@ -9,6 +9,8 @@
 //! swap = "64GiB"       # host memory for what leaves GPUs
 //! waiting = 100        # tasks that wait to begin
 //! priority = 0         # the highest MGB_PRIORITY that counts
+//! time = "12h"         # how long a task may have its memory on a GPU
+//! end-late = false     # whether a process that has it for longer is ended
 //!
 //! [users.alice]        # what is not said here is as in [default]
 //! bytes = "unlimited"
@@ -25,6 +27,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mgb_probe::view::KeptView;
 use mgb_probe::{Gpu, size};
@@ -32,7 +35,7 @@ use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::Deserialize;
 
 use super::gpus::GpuRules;
-use super::{Account, Limits, Owner};
+use super::{Account, Limits, Owner, time};
 
 /// Why a file has no quotas.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +60,7 @@ enum Written {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WrittenEntry {
     bytes: Option<Written>,
     tasks: Option<Written>,
@@ -67,6 +70,8 @@ struct WrittenEntry {
     swap: Option<Written>,
     waiting: Option<Written>,
     priority: Option<Written>,
+    time: Option<Written>,
+    end_late: Option<bool>,
     weight: Option<u32>,
 }
 
@@ -105,6 +110,9 @@ struct Entry {
     swap: Said,
     waiting: Said,
     priority: Said,
+    /// In milliseconds.
+    time: Said,
+    ends_late: Option<bool>,
     weight: Option<u32>,
 }
 
@@ -134,6 +142,8 @@ impl Entry {
             swap: self.swap.or(default.swap),
             waiting: self.waiting.or(default.waiting),
             priority: self.priority.or(default.priority),
+            time: self.time.or(default.time),
+            ends_late: self.ends_late.or(default.ends_late),
             weight: self.weight.or(default.weight),
         }
     }
@@ -219,23 +229,42 @@ impl Quotas {
         !self.groups.is_empty() || self.gpus.name_groups()
     }
 
+    /// Whether it would have late processes ended, and names users or groups that the system does not know:
+    /// any user may be one of those, and have more time, so that nobody is ended.
+    pub fn spares_all(&self) -> bool {
+        let all = [&self.default].into_iter().chain(self.users.values());
+        let mut all = all.chain(self.groups.values());
+        !self.unknown.is_empty() && all.any(|said| said.ends_late == Some(true))
+    }
+
     /// What holds for a user, but for the groups that the user may be in.
     pub fn account_without_groups(&self, uid: u32) -> Account {
+        let account = self.account_in(uid, &[]);
+        if !self.name_groups() {
+            return account;
+        }
         Account {
-            is_provisional: self.name_groups(),
-            ..self.account_in(uid, &[])
+            is_provisional: true,
+            // One of the groups may have more.
+            most_time: None,
+            ..account
         }
     }
 
     /// What holds for a user. Asks the name service for the user's groups if the file says something of
     /// groups; that may take its time.
     pub fn account(&self, uid: u32) -> Account {
-        let groups = if self.name_groups() {
-            groups_of(uid)
-        } else {
-            Vec::new()
-        };
-        self.account_in(uid, &groups)
+        if !self.name_groups() {
+            return self.account_in(uid, &[]);
+        }
+        match groups_of(uid) {
+            Ok(groups) => self.account_in(uid, &groups),
+            // Nobody is ended whose groups nobody can say.
+            Err(_) => Account {
+                most_time: None,
+                ..self.account_in(uid, &[])
+            },
+        }
     }
 
     fn account_in(&self, uid: u32, groups: &[u32]) -> Account {
@@ -254,6 +283,11 @@ impl Quotas {
                 .clone()
                 .filter_map(|(_, said)| said.priority)
                 .max_by_key(most),
+            time: of_groups
+                .clone()
+                .filter_map(|(_, said)| said.time)
+                .max_by_key(most),
+            ends_late: of_groups.clone().filter_map(|(_, said)| said.ends_late).min(),
             weight: of_groups.clone().filter_map(|(_, said)| said.weight).max(),
             ..Entry::default()
         };
@@ -268,6 +302,8 @@ impl Quotas {
             most_priority: user
                 .priority
                 .map(|most| u32::try_from(most.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
+            most_time: user.time.flatten().map(Duration::from_millis),
+            ends_late: user.ends_late == Some(true) && self.unknown.is_empty(),
             gpus: self.gpus.of(uid, groups),
             is_provisional: false,
         }
@@ -292,6 +328,14 @@ fn entry(written: &WrittenEntry) -> Result<Entry, String> {
         swap: limit("swap", written.swap.as_ref(), bytes)?,
         waiting: limit("waiting", written.waiting.as_ref(), number)?,
         priority: limit("priority", written.priority.as_ref(), number)?,
+        time: match &written.time {
+            // Of what, nobody could say.
+            Some(Written::Number(bare)) => Some(Some(
+                time::parse(&bare.to_string()).map_err(|why| format!("time: {why}"))?,
+            )),
+            said => limit("time", said.as_ref(), time::parse)?,
+        },
+        ends_late: written.end_late,
         weight: written.weight,
     })
 }
@@ -331,14 +375,16 @@ fn group(name: &str) -> Option<u32> {
 
 /// The groups that the system says a user is in. What a process says of itself does not count: it may have
 /// left some.
-fn groups_of(uid: u32) -> Vec<u32> {
-    let Some(user) = User::from_uid(Uid::from_raw(uid)).ok().flatten() else {
-        return Vec::new();
+///
+/// # Errors
+/// The name service cannot say.
+fn groups_of(uid: u32) -> nix::Result<Vec<u32>> {
+    let Some(user) = User::from_uid(Uid::from_raw(uid))? else {
+        return Ok(Vec::new());
     };
-    let groups = CString::new(user.name)
-        .ok()
-        .and_then(|name| getgrouplist(&name, user.gid).ok());
-    groups.unwrap_or_default().into_iter().map(Gid::as_raw).collect()
+    let name = CString::new(user.name).map_err(|_| nix::Error::EINVAL)?;
+    let groups = getgrouplist(&name, user.gid)?;
+    Ok(groups.into_iter().map(Gid::as_raw).collect())
 }
 
 #[cfg(test)]

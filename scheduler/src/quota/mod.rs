@@ -6,8 +6,10 @@
 pub mod file;
 mod gpus;
 pub mod shares;
+mod time;
 
 use std::fmt;
+use std::time::Duration;
 
 use mgb_probe::limited::Limited;
 
@@ -137,6 +139,10 @@ pub struct Account {
     pub may_be_alone: bool,
     /// The highest priority that its tasks may have; `None`: that of whom mgbd serves.
     pub most_priority: Option<u32>,
+    /// How long each of its tasks may have its memory on a GPU; `None`: any time.
+    pub most_time: Option<Duration>,
+    /// Whether a process of which a task has it for longer is ended.
+    pub ends_late: bool,
     /// The GPUs that it may use, one bit each; all bits where none is kept for others.
     pub gpus: u64,
     /// The user's groups are not known yet, so that more may be allowed than this says.
@@ -150,6 +156,8 @@ impl Default for Account {
             weight: 1,
             may_be_alone: true,
             most_priority: None,
+            most_time: None,
+            ends_late: false,
             gpus: u64::MAX,
             is_provisional: false,
         }

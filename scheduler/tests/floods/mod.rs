@@ -122,6 +122,15 @@ impl Part {
         kib.parse::<u64>().unwrap() << 10
     }
 
+    /// How many descriptors it has open, and how many threads.
+    pub fn descriptors_and_threads(&self) -> (usize, usize) {
+        let count = |of: &str| {
+            let entries = std::fs::read_dir(format!("/proc/{}/{of}", self.pid())).unwrap();
+            entries.count()
+        };
+        (count("fd"), count("task"))
+    }
+
     /// How long it has computed, in nanoseconds: no other load of the machine is in it.
     pub fn cpu_ns(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();

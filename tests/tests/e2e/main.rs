@@ -35,6 +35,7 @@ mod imposter;
 mod keep_nvcc;
 mod kept;
 mod kill;
+mod late;
 mod legacy;
 mod many_uids;
 mod movable;

@@ -13,6 +13,7 @@ mod kept;
 mod moving;
 mod overhead;
 mod quota;
+mod times;
 mod usage;
 mod world;
 

@@ -80,6 +80,44 @@ fn it_says_who_may_have_a_gpu_for_himself_and_how_many_processes() {
 }
 
 #[test]
+fn it_says_how_long_tasks_may_have_their_memory_and_who_is_ended() {
+    let quotas = read(
+        "[default]\ntime = \"30m\"\nend-late = true\n[users.77]\ntime = \"unlimited\"\n\
+         [users.78]\nend-late = false\n[groups.50]\ntime = \"1d12h\"\n\
+         [groups.51]\ntime = \"2h\"\nend-late = false\n",
+    )
+    .unwrap();
+    let may = |uid, groups: &[u32]| {
+        let account = quotas.account_in(uid, groups);
+        (
+            account.most_time.map(|most| most.as_secs() / 60),
+            account.ends_late,
+        )
+    };
+    assert_eq!(may(5, &[]), (Some(30), true));
+    assert_eq!(may(77, &[50]), (None, true));
+    assert_eq!(may(78, &[]), (Some(30), false));
+    assert_eq!(
+        may(5, &[50, 51]),
+        (Some(36 * 60), false),
+        "what one of the groups may"
+    );
+    assert_eq!(may(5, &[51]), (Some(120), false));
+    let none = Account::default();
+    assert_eq!((none.most_time, none.ends_late), (None, false));
+}
+
+#[test]
+fn while_it_is_not_known_who_may_have_more_time_nobody_is_ended() {
+    let quotas = read("[default]\ntime = \"1m\"\nend-late = true\n[groups.50]\ntime = \"1h\"\n").unwrap();
+    assert_eq!(quotas.account_without_groups(5).most_time, None);
+    assert!(quotas.account_in(5, &[]).ends_late && !quotas.spares_all());
+    let quotas = read("[default]\ntime = \"1m\"\nend-late = true\n[users.nobody-at-all]\n").unwrap();
+    let account = quotas.account(5);
+    assert!(account.most_time.is_some() && !account.ends_late && quotas.spares_all());
+}
+
+#[test]
 fn a_user_is_in_the_groups_of_the_system() {
     let quotas = read("[groups.root]\ntasks = 2\n").unwrap();
     let limits = quotas.account(0).limits;
@@ -94,6 +132,15 @@ fn mistakes_are_named() {
     assert!(said("[users.root]\nbytes = \"much\"\n").contains("[users.root]: bytes: `much` is no size"));
     assert!(said("[groups.root]\nweight = 0\n").contains("weight is 0"));
     assert!(said("[users.root]\ngpus = \"some\"\n").contains("gpus: `some` is no number"));
+    for time in ["30", "\"30\"", "0", "\"-3m\"", "\"1.5h\"", "\"soon\""] {
+        let said = said(&format!("[groups.root]\ntime = {time}\n"));
+        assert!(
+            said.contains("[groups.root]: time: `") && said.contains("is no time"),
+            "{said}"
+        );
+    }
+    assert!(said("[default]\nend-late = \"yes\"\n").contains("end-late"));
+    assert!(said("[default]\nend_late = true\n").contains("end_late"));
     let unknown = read("[users.nobody-at-all]\ntasks = 1\n").unwrap().unknown;
     assert_eq!(unknown, ["user nobody-at-all"]);
 }

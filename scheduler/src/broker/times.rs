@@ -1,0 +1,144 @@
+//! How long tasks have had their memory on a GPU, and whose user may have it for less.
+//!
+//! What counts is the time since the grant, less that in which all of the memory was in the host: evicted for
+//! others, or because a person has suspended the process. Memory that cannot leave counts on.
+//!
+//! A task in a loop may run again and again with one grant, of which only its process knows (a lease). Where
+//! times are limited a grant serves new runs for a part of the time only ([`REST_PART`]), and a process is
+//! ended so much later that none of its tasks has run for less than it may.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Broker;
+use crate::client::ClientId;
+use crate::ledger::{Holding, TaskKey};
+
+/// The part of the time for which a grant may serve new runs: one in so many.
+const REST_PART: u32 = 16;
+/// How much later than that it may take until it does so no more.
+const REST_DELAY: Duration = Duration::from_secs(1);
+
+/// What becomes of tasks with time.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Processes with tasks that have had more than they may.
+    pub late: Vec<Late>,
+    /// Processes whose grants are to serve no new runs.
+    pub without_leases: BTreeSet<ClientId>,
+}
+
+/// Tasks of a process that have had their memory for longer than their user may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The process.
+    pub client: ClientId,
+    /// The GPUs where the tasks are, one bit each.
+    pub gpus: u64,
+    /// The task that is the latest, by the process's number for it.
+    pub task: u64,
+    /// What people know that one by.
+    pub label: String,
+    /// How long it has had its memory,
+    pub time: Duration,
+    /// and how long it may.
+    pub most: Duration,
+    /// Whether the process is to end now.
+    pub ends: bool,
+    /// Of one of the tasks this is said for the first time.
+    pub is_new: bool,
+}
+
+impl Broker {
+    /// Looks at how long tasks have had their memory.
+    pub fn check_times(&mut self, now: Duration) -> Times {
+        self.mark_away(now);
+        let late: Vec<(TaskKey, Late)> = self
+            .ledger
+            .tasks()
+            .filter_map(|(key, held)| Some((key, self.late(key, held, now)?)))
+            .collect();
+        let is_late = |key: &TaskKey| late.binary_search_by_key(key, |(late, _)| *late).is_ok();
+        let told = self.ledger.tasks().filter(|(_, held)| held.away.is_told);
+        let in_time: Vec<TaskKey> = told.map(|(key, _)| key).filter(|key| !is_late(key)).collect();
+        for key in in_time {
+            self.ledger.mark_told(key, false);
+        }
+        let mut processes: Vec<Late> = Vec::new();
+        for (key, one) in late {
+            self.ledger.mark_told(key, true);
+            // They are in the order of their processes.
+            match processes.last_mut().filter(|last| last.client == one.client) {
+                Some(last) => last.join(one),
+                None => processes.push(one),
+            }
+        }
+        let tasks = self.ledger.tasks();
+        let without_leases = tasks.filter(|(key, held)| self.is_to_end_leases(*key, held, now));
+        Times {
+            without_leases: without_leases.map(|(key, _)| key.client).collect(),
+            late: processes,
+        }
+    }
+
+    fn is_to_end_leases(&self, key: TaskKey, held: &Holding, now: Duration) -> bool {
+        let is_old = |most: Duration| held.time(now) > most / REST_PART;
+        held.may_rest && self.most_time(key.client).is_some_and(is_old)
+    }
+
+    /// Takes down whose memory has left the GPUs, and whose is back.
+    fn mark_away(&mut self, now: Duration) {
+        let is_away = |key: TaskKey, held: &Holding| {
+            held.reserved == 0 && (held.evicted > 0 || self.is_suspended(key.client))
+        };
+        let tasks = self.ledger.tasks();
+        let all = tasks.map(|(key, held)| (key, held.away.since.is_some(), is_away(key, held)));
+        let changed: Vec<(TaskKey, bool)> = all
+            .filter(|(_, was, is)| was != is)
+            .map(|(key, _, is)| (key, is))
+            .collect();
+        for (key, is_away) in changed {
+            self.ledger.mark_away(key, is_away, now);
+        }
+    }
+
+    fn late(&self, key: TaskKey, held: &Holding, now: Duration) -> Option<Late> {
+        let (time, most) = (held.time(now), self.most_time(key.client)?);
+        (time > most).then(|| Late {
+            client: key.client,
+            gpus: 1 << held.gpu,
+            task: key.task,
+            label: held.label.to_text(),
+            time,
+            most,
+            ends: self.ends_late(key.client)
+                && (!held.may_rest || time > most + most / REST_PART + REST_DELAY),
+            is_new: !held.away.is_told,
+        })
+    }
+
+    /// How long a client's tasks may have their memory; `None`: any time.
+    pub(super) fn most_time(&self, client: ClientId) -> Option<Duration> {
+        self.accounts.by_user.get(&self.user(client))?.most_time
+    }
+
+    fn ends_late(&self, client: ClientId) -> bool {
+        let account = self.accounts.by_user.get(&self.user(client));
+        account.is_some_and(|account| account.ends_late)
+    }
+}
+
+impl Late {
+    /// With another task of the process.
+    fn join(&mut self, other: Late) {
+        let (gpus, is_new, ends) = (
+            self.gpus | other.gpus,
+            self.is_new | other.is_new,
+            self.ends | other.ends,
+        );
+        if other.time > self.time {
+            *self = other;
+        }
+        (self.gpus, self.is_new, self.ends) = (gpus, is_new, ends);
+    }
+}

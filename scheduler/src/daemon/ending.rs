@@ -1,0 +1,153 @@
+//! Ending a client's process that has what it may not, where the administrator wants that: by SIGTERM, and
+//! after a while by SIGKILL. Before it, the program says why, where MGB's runtime or front is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::client::Client;
+use super::family::belongs_to;
+use super::server::Server;
+use crate::peer::is_of;
+
+/// How long a process may take to end by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What was done about a process so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    /// The log told of it.
+    Told,
+    /// It was had to say why it ends.
+    Explained,
+    /// It was signalled, last then.
+    Signalled(Duration),
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The log tells of it.
+    Tell(&'static str),
+    /// The program is had to say why.
+    Explain,
+    /// It is signalled, and the log tells of that.
+    Signal(Signal, &'static str),
+}
+
+/// What is done next about a process; `None`: nothing, for now. `ends`: the administrator wants it to end.
+/// `is_safe`: that harms nobody else. `listens`: it can say why.
+pub(super) fn next(
+    done: Option<Done>,
+    ends: bool,
+    is_safe: bool,
+    listens: bool,
+    now: Duration,
+) -> Option<Step> {
+    let is_to_end = ends && is_safe;
+    match done {
+        None | Some(Done::Told) if is_to_end && listens => Some(Step::Explain),
+        None | Some(Done::Told | Done::Explained) if is_to_end => {
+            Some(Step::Signal(Signal::TERM, "it is told to end"))
+        }
+        None if ends => Some(Step::Tell(
+            "it goes on: its end at work would fail its neighbours under MPS",
+        )),
+        None => Some(Step::Tell("it goes on")),
+        Some(Done::Signalled(since)) if is_to_end && now.saturating_sub(since) >= END_TIMEOUT => {
+            Some(Step::Signal(Signal::KILL, "it is killed"))
+        }
+        Some(_) => None,
+    }
+}
+
+impl Done {
+    /// After this step.
+    pub(super) fn by(step: Step, now: Duration) -> Done {
+        match step {
+            Step::Tell(_) => Done::Told,
+            Step::Explain => Done::Explained,
+            Step::Signal(..) => Done::Signalled(now),
+        }
+    }
+}
+
+impl Server {
+    /// Whether ending a client's process harms nobody else. Under MPS the driver takes down what a killed
+    /// process has at work, and its neighbours with it, unless its files are kept: see `keep`.
+    pub(super) fn may_end(&self, client: &Client) -> bool {
+        self.hello.mps_pipe.is_none() || !client.kept.is_empty()
+    }
+
+    /// Signals a client's process, and before it those of its children that use one of these GPUs (one bit
+    /// each), also where they have left it: it may be a shell.
+    pub(super) fn signal(&self, client: &Client, gpus: u64, signal: Signal) {
+        let (own, marks) = (BTreeMap::from([(client.pid, ())]), self.lookups.marks());
+        let gpus = (0..self.hello.gpus.len()).filter(|gpu| gpus & (1 << gpu) != 0);
+        let residents: BTreeSet<u32> = gpus
+            .flat_map(|gpu| self.node.residents(gpu).unwrap_or_default())
+            .map(|resident| resident.pid)
+            .collect();
+        for resident in residents {
+            let is_child = || {
+                resident != client.pid
+                    && (belongs_to(resident, &own).is_some()
+                        || marks.belongs_to(resident, [client]).is_some())
+            };
+            let pid = Pid::from_raw(resident as i32).filter(|_| is_child());
+            // Looked at again once it is held: the number may have become another process's.
+            if let Some(Ok(child)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+                && is_child()
+                && is_of(resident, client.uid) == Some(true)
+            {
+                let _ = pidfd_send_signal(&child, signal);
+            }
+        }
+        // The process of this client, whatever has its number now; as its user could.
+        if is_of(client.pid, client.uid) == Some(true) {
+            let _ = pidfd_send_signal(&client.pidfd, signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    /// The signal that comes next, where any step does.
+    fn signal(done: Option<Done>, ends: bool, is_safe: bool) -> Option<Option<Signal>> {
+        Some(match next(done, ends, is_safe, false, NOW)? {
+            Step::Signal(signal, _) => Some(signal),
+            Step::Tell(_) | Step::Explain => None,
+        })
+    }
+
+    #[test]
+    fn a_process_is_asked_to_end_before_it_is_killed_and_told_of_once() {
+        let before = |seconds| Some(Done::Signalled(NOW - Duration::from_secs(seconds)));
+        assert_eq!(signal(None, true, true), Some(Some(Signal::TERM)));
+        assert_eq!(signal(before(4), true, true), None);
+        assert_eq!(signal(before(5), true, true), Some(Some(Signal::KILL)));
+        assert_eq!(signal(None, false, true), Some(None));
+        assert_eq!(signal(None, true, false), Some(None));
+        assert_eq!(signal(Some(Done::Told), false, true), None);
+        assert_eq!(signal(Some(Done::Told), true, false), None);
+        // It may end from now on: however long ago that was told.
+        assert_eq!(signal(Some(Done::Told), true, true), Some(Some(Signal::TERM)));
+        // One that can says why before it ends.
+        for done in [None, Some(Done::Told)] {
+            assert_eq!(next(done, true, true, true, NOW), Some(Step::Explain));
+        }
+        assert_eq!(
+            signal(Some(Done::Explained), true, true),
+            Some(Some(Signal::TERM))
+        );
+        assert_eq!(signal(Some(Done::Explained), false, true), None);
+        // It may go on, since the file says so now or its end would harm others.
+        assert_eq!(signal(before(9), false, true), None);
+        assert_eq!(signal(before(9), true, false), None);
+    }
+}
