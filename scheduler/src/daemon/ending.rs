@@ -19,7 +19,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) enum Done {
     /// The log told of it.
     Told,
-    /// It was had to say why it ends.
+    /// It was asked to say why it ends.
     Explained,
     /// It was signalled, last then.
     Signalled(Duration),
@@ -30,7 +30,7 @@ pub(super) enum Done {
 pub(super) enum Step {
     /// The log tells of it.
     Tell(&'static str),
-    /// The program is had to say why.
+    /// The program is asked to say why.
     Explain,
     /// It is signalled, and the log tells of that.
     Signal(Signal, &'static str),
