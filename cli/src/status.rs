@@ -3,7 +3,7 @@
 mod cluster;
 mod render;
 
-pub use render::{kind, span};
+pub use render::kind;
 
 use mgb_probe::{Client, socket_path};
 

@@ -31,9 +31,8 @@ use crate::sms::{Shape, Sms, Spread};
 use changes::Touched;
 pub use changes::{Changes, Task};
 pub use colocation::Colocation;
-pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
+pub use entries::{Arrival, Away, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 use tasks::Tasks;
-pub use times::Away;
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

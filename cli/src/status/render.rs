@@ -9,7 +9,7 @@ use mgb_probe::view::{
 
 use crate::kept;
 use crate::leave;
-use crate::table::{Table, plural};
+use crate::table::{Table, plural, span};
 use crate::user;
 
 /// The GPUs, then the tasks that hold room, then those that wait.
@@ -339,16 +339,6 @@ fn idle(gpu: &GpuView) -> String {
         "of {all} processes on GPU {at} these run no task: {}",
         of.join(", ")
     )
-}
-
-/// A span of time, as coarse as it is long.
-/// A time for people.
-pub fn span(ms: u64) -> String {
-    match ms {
-        0..60_000 => format!("{:.1} s", ms as f64 / 1e3),
-        60_000..3_600_000 => format!("{} min", ms / 60_000),
-        _ => format!("{:.1} h", ms as f64 / 3_600_000.0),
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Tasks that have had their memory for longer than their user may ([`crate::broker::Late`]): the log tells
 //! of each, and where the administrator wants it its process ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_probe::wire::EndsFor;
 use rustix::process::Signal;
 
 use super::ending::{Done, Step, next};
-use super::rations::Rations;
 use super::server::Server;
 use crate::broker::{Late, Times};
 use crate::client::ClientId;
@@ -16,19 +15,6 @@ use crate::client::ClientId;
 /// How often the tasks' times are looked at. While there are clients the loop is awake as often, to write the
 /// view.
 const TIME_INTERVAL: Duration = Duration::from_millis(500);
-
-/// What is known of late processes.
-#[derive(Debug, Default)]
-pub(super) struct LateProcesses {
-    /// When tasks are looked at next.
-    due: Duration,
-    /// What was done about the processes that are late.
-    done: BTreeMap<ClientId, Done>,
-    /// Processes whose tasks are old enough that they keep no leases.
-    pub(super) without_leases: BTreeSet<ClientId>,
-    /// Lines of the log.
-    lines: Rations,
-}
 
 impl Server {
     /// Deals with late processes, if it is time.

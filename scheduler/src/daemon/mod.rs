@@ -114,6 +114,7 @@ mod host_memory;
 mod identity;
 mod keep;
 mod late;
+mod late_processes;
 mod left;
 #[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
 mod listener;
@@ -143,6 +144,7 @@ mod server;
 mod service;
 #[allow(clippy::disallowed_methods, reason = "shared memory that is its own")]
 mod show;
+mod signal;
 mod sleep;
 mod source;
 #[allow(

@@ -26,7 +26,7 @@ use super::health::HealthWatch;
 use super::holder::Holder;
 use super::identity::Identities;
 use super::keep::Keeper;
-use super::late::LateProcesses;
+use super::late_processes::LateProcesses;
 use super::listener::Listener;
 use super::lists::Lists;
 use super::lookups::Lookups;

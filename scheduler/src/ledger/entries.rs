@@ -5,7 +5,6 @@ use std::time::Duration;
 use mgb_probe::wire::Text;
 use serde::{Deserialize, Serialize};
 
-use super::times::Away;
 use crate::client::ClientId;
 
 /// A task on the node.
@@ -161,5 +160,35 @@ impl Charges {
         self.reserved -= held.reserved;
         self.headroom -= held.headroom();
         self.warps -= held.warps;
+    }
+}
+
+/// When a task had its memory in the host, and what was said of its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Away {
+    /// For how long, before the last time.
+    pub before: Duration,
+    /// Since when it has it there now; `None`: it has not.
+    pub since: Option<Duration>,
+    /// It was said that the task has had more time than it may.
+    pub is_told: bool,
+}
+
+impl Away {
+    fn is_none(&self) -> bool {
+        *self == Away::default()
+    }
+
+    pub(super) fn until(&self, now: Duration) -> Duration {
+        let since = self.since.map(|since| now.saturating_sub(since));
+        self.before.saturating_add(since.unwrap_or_default())
+    }
+}
+
+impl Holding {
+    /// How long it has had its memory on a GPU.
+    pub fn time(&self, now: Duration) -> Duration {
+        let age = now.saturating_sub(self.granted);
+        age.saturating_sub(self.away.until(now))
     }
 }
