@@ -7,8 +7,7 @@ use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
 use crate::exit::{self, Outcome, WithCode};
-use crate::table::Table;
-use crate::table::span;
+use crate::table::{Table, span};
 use crate::{daemon, kept, out, user};
 
 /// Show what you and your groups may have of the node's GPUs at once, and have; as root, what everybody has.

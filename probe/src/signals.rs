@@ -25,8 +25,8 @@ const SIGNALS: [(c_int, &str); 3] = [
 /// How long requests are refused rather than wait, after such a signal: its handler in the program's own
 /// language runs once the calls that it is in have returned, some of which ask again where they are refused.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a request that begins in that time may take all the same: what there is room for is granted by then,
-/// also by an `mgbd` that has much to do.
+/// How long a request that begins in that time may take all the same: what there is room for is granted by
+/// then, also by an `mgbd` that has much to do.
 const ANSWERED: Duration = Duration::from_millis(250);
 /// Handlers of the program's that can be told apart.
 const MOST: usize = 8;

@@ -3,8 +3,9 @@
 //! `many` alone has a million tasks go through one mgbd with a thousand clients.
 //!
 //! mgbd and the honest clients have the first core, the hostile process the second, and the lowest rank
-//! there. Where there are three cores the honest clients have the third. Before it, a process that only computes has its place: so what it takes of the second core does not
-//! count, and what differs is what it makes mgbd do.
+//! there. Where there are three cores the honest clients have the third. Before it, a process that only
+//! computes has its place: so what it takes of the second core does not count, and what differs is what it
+//! makes mgbd do.
 
 #[path = "../tests/floods/mod.rs"]
 mod floods;

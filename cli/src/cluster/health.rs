@@ -20,13 +20,13 @@ const OWN: &str = "mgb: ";
 /// After as many seconds what Slurm has is written again although nothing has changed.
 const OLD: u64 = 300;
 
-/// Drain this node in Slurm if its mgbd does not answer or its GPUs fail, and say what its GPUs have to do (Slurm calls it, as
-/// root).
+/// Drain this node in Slurm if its mgbd does not answer or its GPUs fail, and say what its GPUs have to do
+/// (Slurm calls it, as root).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 In slurm.conf: HealthCheckProgram=/usr/local/bin/mgb-health and HealthCheckInterval=60. The node is drained after ten \
-seconds without an answer, or where all its GPUs fail or are lost, with a reason that begins with `mgb:`, and resumed once mgbd answers; drains of others are \
-left alone. `mgb status --cluster` shows what the nodes have said.
+seconds without an answer, or where all its GPUs fail or are lost, with a reason that begins with `mgb:`, and \
+resumed once mgbd answers; drains of others are left alone. `mgb status --cluster` shows what the nodes have said.
 
 Exit code: 0 if jobs can run here, 1 if they cannot, 3 if Slurm cannot be told.")]
 pub struct Args {

@@ -1,7 +1,7 @@
 //! GPUs that fail by the driver's word are drained, until a person ends that.
 //!
-//! What holds until a reset is remembered as it was said last ([`super::health`]): a GPU that a person has used
-//! again is drained again by what is new, and not by what that person knew.
+//! What holds until a reset is remembered as it was said last ([`super::health`]): a GPU that a person has
+//! used again is drained again by what is new, and not by what that person knew.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub struct Times {
 /// Tasks of a process that have had their memory for longer than their user may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
-    /// The process.
+    /// The process that has the tasks.
     pub client: ClientId,
     /// The GPUs where the tasks are, one bit each.
     pub gpus: u64,

@@ -57,7 +57,7 @@ pub(super) fn next(
 }
 
 impl Done {
-    /// After this step.
+    /// What was done about a process once this step is taken.
     pub(super) fn by(step: Step, now: Duration) -> Done {
         match step {
             Step::Tell(_) => Done::Told,

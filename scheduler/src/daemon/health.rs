@@ -1,4 +1,5 @@
-//! Asks the driver for the GPUs' health, by a thread of its own, since waiting for events blocks, and may hang.
+//! Asks the driver for the GPUs' health, by a thread of its own, since waiting for events blocks, and may
+//! hang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// How long a source waits for an event, and how often it asks for states, at most.
 pub const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Xids after which a GPU does not work until it is reset, and what they mean: those for which NVIDIA's catalogue
-/// (docs.nvidia.com/deploy/xid-errors, the immediate action) has at least RESET_GPU, but for those that programs
-/// can cause, since no user is to take GPUs from all: 109 (a context switch takes too long) and 155 (software of
-/// users). 74 and 144 to 150 (NVLink) are none either: only registers that NVML does not show say what they mean.
-/// A list of what counts, so that a number that is new drains nothing.
+/// Xids after which a GPU does not work until it is reset, and what they mean: those for which NVIDIA's
+/// catalogue (docs.nvidia.com/deploy/xid-errors, the immediate action) has at least RESET_GPU, but for those
+/// that programs can cause, since no user is to take GPUs from all: 109 (a context switch takes too long) and
+/// 155 (software of users). 74 and 144 to 150 (NVLink) are none either: only registers that NVML does not
+/// show say what they mean. A list of what counts, so that a number that is new drains nothing.
 const FATAL_XIDS: &[(u64, &str)] = &[
     (46, "it has stopped processing"),
     (48, "a double-bit ECC error"),
@@ -97,8 +97,8 @@ pub struct States {
 }
 
 impl States {
-    /// What is wrong by now and was not before. Rows that wait are news to who knew nothing before; a count of
-    /// errors is not, since nobody knows how old they are.
+    /// What is wrong by now and was not before. Rows that wait are news to who knew nothing before; a count
+    /// of errors is not, since nobody knows how old they are.
     pub fn since(self, before: Option<States>) -> Vec<Ailment> {
         let first = States {
             uncorrectable: self.uncorrectable,
@@ -121,9 +121,9 @@ impl States {
 /// News about a GPU's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// This has happened.
+    /// Something has gone wrong with the GPU.
     Event(Ailment),
-    /// This holds.
+    /// What holds of the GPU until its reset.
     States(States),
 }
 

@@ -40,7 +40,7 @@ enum Registered {
     /// Not yet, or not while the driver cannot reach it.
     Not,
     Yes,
-    /// It has none.
+    /// The driver has no events of this GPU.
     Never,
 }
 
@@ -199,8 +199,8 @@ impl NvmlHealth {
         Some((gpu, News::Event(ailment)))
     }
 
-    /// The driver does not wait for events, mostly since it has lost one of the set's GPUs. The others' events
-    /// are to come on: another set has those of all that it reaches.
+    /// The driver does not wait for events, mostly since it has lost one of the set's GPUs. The others'
+    /// events are to come on: another set has those of all that it reaches.
     fn begin_again(&mut self, error: &NvmlError) {
         if !matches!(error, NvmlError::GpuLost) {
             self.tell(error, "the driver fails to wait for events: it is asked again");

@@ -1,4 +1,5 @@
-//! What is wrong with devices, as the rule `health` of `SOFTGPU_FAIL` names a file for it: see [`crate::fail`].
+//! What is wrong with devices, as the rule `health` of `SOFTGPU_FAIL` names a file for it: see
+//! [`crate::fail`].
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_ulonglong};

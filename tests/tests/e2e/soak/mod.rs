@@ -1,5 +1,5 @@
-//! Programs of all kinds for long, while mgbd, its holder, batches and the programs themselves are killed, and
-//! while mgbd lacks what it usually has.
+//! Programs of all kinds for long, while mgbd, its holder, batches and the programs themselves are killed,
+//! and while mgbd lacks what it usually has.
 
 mod troubles;
 
