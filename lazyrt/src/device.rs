@@ -111,6 +111,8 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         if code.is_success() {
             break;
         }
+        // A device whose context is broken is current all the same: what comes next must not be taken for there.
+        thread::with(thread::Thread::set_anywhere);
         // An existing context may be broken permanently.
         if contexts::is_on(gpu) || !patience.again(code.0, notice::unavailable) {
             return fail(code);

@@ -157,6 +157,12 @@ impl Thread {
         self.gpu.set(Some(gpu));
     }
 
+    /// Nobody knows what the runtime's current device of this thread is.
+    pub fn set_anywhere(&self) {
+        self.real_device.set(NO_DEVICE);
+        self.gpu.set(None);
+    }
+
     /// The GPU of the runtime's current device, if lazyrt chose one.
     pub fn gpu(&self) -> Option<u32> {
         self.gpu.get()

@@ -119,7 +119,11 @@ fn a_question_about_memory_takes_nothing() {
 fn a_fault_is_over_with_a_reset() {
     let program = program("failing");
     let node = Node::start("2x64MiB", "mgb");
-    for (name, is_told) in [("fault", false), ("other_device", true)] {
+    for (name, is_told) in [
+        ("fault", false),
+        ("other_device", true),
+        ("other_device_late", true),
+    ] {
         let mut command = node.command(&program, &[name]);
         let ended = Running::start(command.env("MGB", "require")).end();
         assert_eq!(

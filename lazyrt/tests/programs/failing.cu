@@ -77,8 +77,8 @@ static void fault() {
   OK(cudaFree(values));
 }
 
-// A fault is one device's.
-static void other_device() {
+// A fault is one device's, whichever call is told of it first.
+static void beside_a_fault(bool is_late) {
   OK(cudaSetDevice(1));
   int *there = object();
   fill<<<1, COUNT>>>(there, 4);
@@ -86,6 +86,9 @@ static void other_device() {
   OK(cudaSetDevice(0));
   int *values = object();
   beyond<<<1, 1>>>(values);
+  // Then the kernel has faulted before anybody waits for it.
+  if (is_late)
+    usleep(100000);
   IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
   OK(cudaSetDevice(1));
   cudaGetLastError();
@@ -96,6 +99,9 @@ static void other_device() {
   OK(cudaMemcpy(&host[1], more, sizeof(int), cudaMemcpyDeviceToHost));
   EXPECT(host[0] == 4 && host[1] == 5);
 }
+
+static void other_device() { beside_a_fault(false); }
+static void other_device_late() { beside_a_fault(true); }
 
 static int in_child(void (*body)()) {
   pid_t child = fork();
@@ -157,8 +163,8 @@ static void fork_after_version() {
 
 int main(int argc, char **argv) {
   const Case cases[] = {CASE(last_error),       CASE(fault),
-                        CASE(other_device),     CASE(fork_after_count),
-                        CASE(fork_after_work),  CASE(fork_after_properties),
-                        CASE(fork_after_version)};
+                        CASE(other_device),     CASE(other_device_late),
+                        CASE(fork_after_count), CASE(fork_after_work),
+                        CASE(fork_after_properties), CASE(fork_after_version)};
   return play(argc, argv, cases);
 }
