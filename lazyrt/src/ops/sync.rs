@@ -4,7 +4,7 @@
 use crate::code::{Answer, Code};
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
-use crate::{device, handles, open, thread};
+use crate::{device, foreign_cuda, handles, thread};
 
 /// `cudaDeviceSynchronize`.
 ///
@@ -32,7 +32,7 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
     if stream as usize > LAST_DEFAULT {
         // SAFETY: `stream` is the program's, or the runtime's for it: contract of `cudaStreamSynchronize`.
         let call = |stream| unsafe { native(stream) };
-        let answer = if open::is_open() && !handles::is_own(stream) {
+        let answer = if foreign_cuda::is_open() && !handles::is_own(stream) {
             // The process is tied to the GPU of the stream.
             super::passthrough::run_blind(|| call(stream))
         } else {
