@@ -42,3 +42,8 @@ pub fn taken_by_others() {
         format_args!("waits for device memory that was granted and that another process has taken"),
     );
 }
+
+/// There is no host memory for bytes that are to leave a GPU.
+pub fn host_memory(text: &str) {
+    once("host-memory", format_args!("{text}"));
+}

@@ -3,18 +3,14 @@
 //! comes back as other physical memory at the same addresses. The gate is closed meanwhile.
 
 use std::ffi::c_int;
-use std::time::Duration;
 
-use mgb_core::host_bytes::{Budget, HostBytes};
-use mgb_core::staged_copy::{Piece, Pieces};
-use mgb_core::swaps::{Spent, Watch};
+use mgb_core::host_bytes::HostBytes;
+use mgb_core::memory::{self, Offload, Range, Restore, granted};
+use mgb_core::swaps::Watch;
 
 use crate::calls::{Code, driver};
 use crate::program_memory::{self, Made};
 use crate::{live_contexts, notice, range, room, swap_transfer};
-
-/// Between two tries to get memory that mgbd granted and another process holds.
-const GRANTED_MEMORY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Memory that leaves.
 struct Leaver {
@@ -47,6 +43,12 @@ impl Window {
         }
         driver().unreserve(start, bytes);
         Err(code)
+    }
+}
+
+impl Window {
+    fn range(&self) -> Range {
+        Range::new(self.start, self.bytes)
     }
 }
 
@@ -107,24 +109,22 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         left.1 += leaver.bytes;
     }
     let bytes = used.iter().map(|leaver| leaver.bytes).sum();
+    if bytes == 0 {
+        return left;
+    }
+    let Some((copies, _entered)) = swap_transfer::measured_copies(device, bytes, watch) else {
+        return left;
+    };
     let mut leaving = Leaving {
         device,
         leavers: used,
-        begun: Vec::new(),
-        budget: Budget::now(),
+        windows: Vec::new(),
         left,
-        watch,
     };
-    if bytes == 0 {
-        return leaving.left;
-    }
-    let Some((copies, _entered)) = swap_transfer::measured_copies(device, bytes, leaving.watch) else {
-        return leaving.left;
-    };
-    if let Err(code) = copies.out(&mut leaving) {
+    let (_, copied) = memory::offload(&copies, &mut leaving, notice::host_memory, watch);
+    if let Err(code) = copied {
         notice::once("swap", format_args!("failed to swap out ({code})"));
     }
-    leaving.watch.book(Spent::Copy);
     leaving.left
 }
 
@@ -150,68 +150,45 @@ fn note_failure(code: Code) {
 }
 
 /// Memory on its way to the host.
-struct Leaving<'a> {
+struct Leaving {
     device: c_int,
     leavers: Vec<Leaver>,
-    /// What is copied by now: the window, and the host's memory; `None` once it is done.
-    begun: Vec<Option<(Window, HostBytes)>>,
-    budget: Budget,
+    /// The windows of those that have begun; `None` once they are done.
+    windows: Vec<Option<Window>>,
     left: (Vec<u64>, u64),
-    watch: &'a mut Watch,
 }
 
-impl Leaving<'_> {
-    fn begin(&mut self, at: usize) -> Option<(Window, HostBytes)> {
-        let leaver = &self.leavers[at];
-        let host = swap_transfer::host_memory(leaver.bytes, &mut self.budget)?;
-        let mut native = leaver.native;
-        if leaver.handles == 0 {
-            // Only its addresses are left of it.
-            let (start, _) = program_memory::lock()
-                .mappings_of(leaver.name)
-                .into_iter()
-                .next()?;
-            native = driver().retain(start).ok()?;
+impl Leaving {
+    fn window(&self, leaver: &Leaver) -> Option<Window> {
+        if leaver.handles > 0 {
+            return Window::open(leaver.native, leaver.bytes, self.device).ok();
         }
+        // Only its addresses are left of it.
+        let mappings = program_memory::lock().mappings_of(leaver.name);
+        let (start, _) = mappings.into_iter().next()?;
+        let native = driver().retain(start).ok()?;
         let window = Window::open(native, leaver.bytes, self.device);
-        if leaver.handles == 0 {
-            driver().release(native);
-        }
-        Some((window.ok()?, host))
+        driver().release(native);
+        window.ok()
     }
 }
 
 // SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory, which is mapped by a window until
-// it is copied. The host memory is this value's own until then.
-unsafe impl Pieces for Leaving<'_> {
-    fn next(&mut self) -> Option<Piece> {
-        self.watch.book(Spent::Copy);
-        let at = self.begun.len();
-        if at == self.leavers.len() {
-            return None;
-        }
-        let (window, mut host) = self.begin(at)?;
-        let piece = Piece {
-            device: window.start,
-            host: host.as_mut_ptr(),
-            bytes: host.len(),
-        };
-        self.begun.push(Some((window, host)));
-        self.watch.book(Spent::Host);
-        Some(piece)
+// it is copied.
+unsafe impl Offload for Leaving {
+    fn next(&mut self) -> Option<Range> {
+        let window = self.window(self.leavers.get(self.windows.len())?)?;
+        let range = window.range();
+        self.windows.push(Some(window));
+        Some(range)
     }
 
-    fn done(&mut self, index: usize) {
-        self.watch.book(Spent::Copy);
-        let Some((window, host)) = self.begun[index].take() else {
-            return;
-        };
-        drop(window);
+    fn done(&mut self, index: usize, bytes: HostBytes) {
+        self.windows[index] = None;
         let leaver = &self.leavers[index];
-        take_away(self.device, leaver, Some(host));
+        take_away(self.device, leaver, Some(bytes));
         self.left.0.push(leaver.name);
         self.left.1 += leaver.bytes;
-        self.watch.book(Spent::Map);
     }
 }
 
@@ -234,11 +211,10 @@ pub fn load_all(device: c_int, names: &[u64], watch: &mut Watch) -> u64 {
         names: names.iter(),
         begun: Vec::new(),
         came: 0,
-        watch,
     };
     if bytes > 0 {
-        let begun = swap_transfer::copies_back(device, bytes, coming.watch);
-        let copied = begun.and_then(|(copies, _entered)| copies.back(&mut coming));
+        let begun = swap_transfer::copies_back(device, bytes, watch);
+        let copied = begun.and_then(|(copies, _entered)| memory::restore(&copies, &mut coming, watch).1);
         if let Err(code) = copied {
             // The context is broken, as the program's own next call will say.
             notice::once(
@@ -246,21 +222,17 @@ pub fn load_all(device: c_int, names: &[u64], watch: &mut Watch) -> u64 {
                 format_args!("failed to copy swapped bytes back ({code})"),
             );
         }
-        coming.watch.book(Spent::Copy);
-    }
-    for index in 0..coming.begun.len() {
-        coming.settle(index);
     }
     // What had nothing in it, and where copying has failed.
     while coming.next().is_some() {}
     for index in 0..coming.begun.len() {
-        coming.settle(index);
+        coming.done(index);
     }
     coming.came
 }
 
-/// Its name, the driver's handle, and the window and the bytes, which are gone once they are back.
-type Comer = (u64, u64, Option<(Window, HostBytes)>);
+/// Its name, the driver's handle, and the window, which is gone once the bytes are back.
+type Comer = (u64, u64, Option<Window>);
 
 /// Memory on its way back.
 struct Coming<'a> {
@@ -269,31 +241,13 @@ struct Coming<'a> {
     /// What has memory again.
     begun: Vec<Comer>,
     came: u64,
-    watch: &'a mut Watch,
 }
 
-impl Coming<'_> {
-    fn settle(&mut self, index: usize) {
-        let (name, native, rest) = &mut self.begun[index];
-        if rest.take().is_some() {
-            put_back(self.device, *name, *native);
-            self.came += program_memory::lock()
-                .memory
-                .get(name)
-                .map_or(0, |memory| memory.bytes);
-        }
-    }
-}
-
-// SAFETY: the gate is closed, so nobody uses the new device memory, which the window maps; the host memory is this
-// value's own until its bytes are copied.
-unsafe impl Pieces for Coming<'_> {
-    fn next(&mut self) -> Option<Piece> {
-        self.watch.book(Spent::Copy);
-        let piece = loop {
-            let Some(&name) = self.names.next() else {
-                break None;
-            };
+// SAFETY: the gate is closed, so nobody uses the new device memory, which the window maps.
+unsafe impl Restore for Coming<'_> {
+    fn next(&mut self) -> Option<(Range, HostBytes)> {
+        loop {
+            let &name = self.names.next()?;
             let found = {
                 let mut table = program_memory::lock();
                 let memory = table.memory.get_mut(&name);
@@ -305,7 +259,7 @@ unsafe impl Pieces for Coming<'_> {
             let Some(native) = create(&made, bytes) else {
                 continue;
             };
-            let Some(mut host) = host else {
+            let Some(host) = host else {
                 // There was never anything in it.
                 put_back(self.device, name, native);
                 self.came += bytes;
@@ -313,44 +267,43 @@ unsafe impl Pieces for Coming<'_> {
             };
             match Window::open(native, bytes, self.device) {
                 Ok(window) => {
-                    let piece = Piece {
-                        device: window.start,
-                        host: host.as_mut_ptr(),
-                        bytes: host.len(),
-                    };
-                    self.begun.push((name, native, Some((window, host))));
-                    break Some(piece);
+                    let range = window.range();
+                    self.begun.push((name, native, Some(window)));
+                    return Some((range, host));
                 }
                 Err(code) => {
                     lost(code);
                     put_back(self.device, name, native);
                 }
             }
-        };
-        self.watch.book(Spent::Map);
-        piece
+        }
     }
 
     fn done(&mut self, index: usize) {
-        self.settle(index);
+        let (name, native, window) = &mut self.begun[index];
+        if window.take().is_some() {
+            put_back(self.device, *name, *native);
+            self.came += program_memory::lock()
+                .memory
+                .get(name)
+                .map_or(0, |memory| memory.bytes);
+        }
+    }
+
+    fn failed(&mut self, index: usize, _: HostBytes) {
+        // Its memory is there all the same.
+        self.done(index);
     }
 }
 
 /// Memory like that which left.
 fn create(made: &Made, bytes: u64) -> Option<u64> {
-    loop {
-        match driver().create_as(&made.prop(), bytes) {
-            Ok(handle) => return Some(handle),
-            Err(Code::MEMORY_ALLOCATION) => {
-                notice::taken_by_others();
-                std::thread::sleep(GRANTED_MEMORY_INTERVAL);
-            }
-            Err(code) => {
-                lost(code);
-                return None;
-            }
-        }
-    }
+    granted::wait_for(
+        || driver().create_as(&made.prop(), bytes),
+        notice::taken_by_others,
+    )
+    .inspect_err(|code| lost(*code))
+    .ok()
 }
 
 fn lost(code: Code) {

@@ -22,3 +22,8 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
 pub fn unavailable(text: &str) {
     once("unavailable", format_args!("{text}"));
 }
+
+/// There is no host memory for bytes that are to leave a GPU.
+pub fn host_memory(text: &str) {
+    once("host-memory", format_args!("{text}"));
+}

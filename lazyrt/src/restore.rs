@@ -1,11 +1,9 @@
-//! Physical for extents that have none, and from the host to it the bytes of those that were swapped out: one
-//! extent is mapped while the copies of those before it are under way.
+//! Memory for extents that have none, and from the host to it the bytes of those that were swapped out.
 
 use mgb_core::driver::Driver;
-use mgb_core::host_bytes::{self, HostBytes};
-use mgb_core::memory::{Failure, Physical};
-use mgb_core::staged_copy::{Piece, Pieces};
-use mgb_core::swaps::{Spent, Watch};
+use mgb_core::host_bytes::HostBytes;
+use mgb_core::memory::{self, Failure, Physical, Range, Restore};
+use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
 
 use crate::code::Code;
@@ -37,61 +35,44 @@ pub fn put_all(
     };
     let bytes: u64 = parts.iter().map(in_host).sum();
     let _relaxed = device::RelaxedCapture::begin();
-    let mut coming = Coming {
+    let mut extents = Extents {
         driver,
         gpu,
         ordinal,
         parts,
         next: 0,
         begun: Vec::new(),
-        gone: Vec::new(),
-        came: 0,
         failed: Ok(()),
-        watch: None,
     };
-    let mut copied = Ok(());
-    if let Some(watch) = watch {
-        match Copies::begin(driver, bytes, watch) {
-            Ok(copies) => {
-                coming.watch = Some(watch);
-                copied = copies.back(&mut coming);
-                coming.book(Spent::Copy);
-            }
+    let (came, copied) = match watch {
+        Some(watch) => match Copies::begin(driver, bytes, watch) {
+            Ok(copies) => memory::restore(&copies, &mut extents, watch),
             Err(code) => return (0, Err(Failed::Copy(code))),
-        }
-    } else {
+        },
         // None of them has bytes to copy.
-        while coming.next().is_some() {}
-    }
-    coming.end(copied)
+        None => {
+            while extents.next().is_some() {}
+            (0, Ok(()))
+        }
+    };
+    (came, extents.failed.and(copied.map_err(Failed::Copy)))
 }
 
 /// Extents that get memory, and those of them that get their bytes back.
-struct Coming<'a> {
+struct Extents<'a> {
     driver: &'static Driver,
     gpu: u32,
     ordinal: i32,
     parts: &'a mut [Part],
     /// The first that has not begun.
     next: usize,
-    /// Those whose bytes are on their way: which, and the new memory; `None` once they are there.
+    /// Those whose bytes are on their way: which, and the new memory; `None` once that is settled.
     begun: Vec<(usize, Option<Physical>)>,
-    /// Host memory that is not needed any more.
-    gone: Vec<HostBytes>,
-    came: u64,
     failed: Result<(), Failed>,
-    /// There is one where bytes come back.
-    watch: Option<&'a mut Watch>,
 }
 
-impl Coming<'_> {
-    fn book(&mut self, spent: Spent) {
-        if let Some(watch) = &mut self.watch {
-            watch.book(spent);
-        }
-    }
-
-    /// Physical of the GPU for an extent, which keeps what it has.
+impl Extents<'_> {
+    /// Memory of the GPU for an extent, which keeps what it has.
     fn memory(&mut self, at: usize) -> Result<Physical, Failure> {
         let part = &mut self.parts[at];
         let range = part.range();
@@ -103,61 +84,36 @@ impl Coming<'_> {
         margin::back(self.driver, range, self.gpu, self.ordinal)
     }
 
-    /// The extent has the memory, and its bytes are in it.
+    /// The extent has the memory, and what is to be in it.
     fn settle(&mut self, at: usize, memory: Physical) {
         let part = &mut self.parts[at];
         session::mapped(self.gpu, part.length);
-        if let Backing::Host(bytes) = std::mem::replace(&mut part.backing, Backing::Device(memory)) {
-            self.came += part.length;
-            self.gone.push(bytes);
-        }
-    }
-
-    /// What came back, and what failed first. Bytes that did not come back stay in the host.
-    fn end(mut self, copied: Result<(), Code>) -> (u64, Result<(), Failed>) {
-        for (at, memory) in std::mem::take(&mut self.begun) {
-            if let Some(memory) = memory {
-                let part = &self.parts[at];
-                let _ = margin::release(self.driver, part.range(), memory);
-            }
-        }
-        host_bytes::free(std::mem::take(&mut self.gone));
-        self.book(Spent::Host);
-        let copied = copied.map_err(Failed::Copy);
-        (self.came, self.failed.and(copied))
+        part.backing = Backing::Device(memory);
     }
 }
 
-// SAFETY: the task is moving and its extents are taken out of the state, so nobody uses the new device
-// memory, nor the host memory, which is kept until its bytes are copied.
-unsafe impl Pieces for Coming<'_> {
-    fn next(&mut self) -> Option<Piece> {
-        self.book(Spent::Copy);
-        let mut piece = None;
-        while self.failed.is_ok() && self.next < self.parts.len() && piece.is_none() {
+// SAFETY: the task is moving and its extents are taken out of the state, so nobody uses the new memory.
+unsafe impl Restore for Extents<'_> {
+    fn next(&mut self) -> Option<(Range, HostBytes)> {
+        while self.failed.is_ok() && self.next < self.parts.len() {
             let at = self.next;
             self.next += 1;
             match self.memory(at) {
                 Err(failure) => self.failed = Err(Failed::Memory(failure)),
-                Ok(memory) => match &mut self.parts[at] {
-                    Part {
-                        backing: Backing::Host(bytes),
-                        address,
-                        ..
-                    } => {
-                        piece = Some(Piece {
-                            device: *address,
-                            host: bytes.as_mut_ptr(),
-                            bytes: bytes.len(),
-                        });
-                        self.begun.push((at, Some(memory)));
+                Ok(memory) => {
+                    let part = &mut self.parts[at];
+                    match std::mem::replace(&mut part.backing, Backing::Moving) {
+                        Backing::Host(bytes) => {
+                            let range = part.range();
+                            self.begun.push((at, Some(memory)));
+                            return Some((range, bytes));
+                        }
+                        _ => self.settle(at, memory),
                     }
-                    _ => self.settle(at, memory),
-                },
+                }
             }
         }
-        self.book(Spent::Map);
-        piece
+        None
     }
 
     fn done(&mut self, index: usize) {
@@ -165,6 +121,15 @@ unsafe impl Pieces for Coming<'_> {
         let at = *at;
         if let Some(memory) = memory.take() {
             self.settle(at, memory);
+        }
+    }
+
+    fn failed(&mut self, index: usize, bytes: HostBytes) {
+        let (at, memory) = &mut self.begun[index];
+        let part = &mut self.parts[*at];
+        part.backing = Backing::Host(bytes);
+        if let Some(memory) = memory.take() {
+            let _ = margin::release(self.driver, part.range(), memory);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
+use mgb_core::memory::granted;
 use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
 use mgb_probe::trace::SwapKind;
@@ -20,8 +21,10 @@ use crate::{contexts, device, fault, foreign_cuda, notice, session, swap, thread
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long such a wait lasts before a message is printed.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often in a row a task may be asked to make room for others and fail.
-const FAILED_SWAPS: u32 = 8;
+const MAX_FAILED_SWAPS: u32 = 8;
 
 /// What the op is, for the need of a lazy task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,10 +132,7 @@ pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
             Err(Failed::Copy(code)) => {
                 notice::once(
                     "swap-in",
-                    format_args!(
-                        "failed to copy swapped bytes back (error {}); they are kept in host memory",
-                        code.0
-                    ),
+                    format_args!("failed to copy swapped bytes back ({code}); they are kept in host memory"),
                 );
                 return fail(code);
             }
@@ -242,7 +242,7 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusa
             Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
             Grown::SwapOut => {
                 failed_swaps += 1;
-                if failed_swaps > FAILED_SWAPS {
+                if failed_swaps > MAX_FAILED_SWAPS {
                     return Err(Refusal::Deadlock);
                 }
             }
@@ -360,10 +360,13 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
     fail(Code::MEMORY_ALLOCATION)
 }
 
-/// The driver has less than mgbd believes. Waits a little, without the lock.
-fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> Result<Locked, Own> {
-    let start = *since.get_or_insert_with(Instant::now);
-    if start.elapsed() > MEMORY_TIMEOUT {
+/// The driver has less than mgbd believes: a process that mgbd does not know holds it. Waits a little, without the
+/// lock. Bytes in the host must come back, however long that takes; a task without any fails after a while, as it
+/// would have natively.
+fn wait_for_memory(mut state: Locked, key: Key, wait: &mut Option<granted::Wait>) -> Result<Locked, Own> {
+    let wait = wait.get_or_insert_with(granted::Wait::begin);
+    let must_wait = state.has_bytes_in_host(key);
+    if wait.elapsed() > MEMORY_TIMEOUT && !must_wait {
         notice::once(
             "memory-gone",
             format_args!(
@@ -372,12 +375,11 @@ fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> 
         );
         return fail(Code::MEMORY_ALLOCATION);
     }
-    if start.elapsed() > Duration::from_secs(2) {
+    if wait.elapsed() > NOTICE_TIMEOUT {
         notice::once(
             "memory-late",
             format_args!(
-                "the GPU has no memory left although it was granted; waiting up to {} s",
-                MEMORY_TIMEOUT.as_secs()
+                "waits for device memory that was granted and that a process outside MGB holds (see nvidia-smi)"
             ),
         );
     }
@@ -385,7 +387,7 @@ fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> 
         task.busy = true;
     }
     drop(state);
-    std::thread::sleep(Duration::from_millis(20));
+    wait.sleep();
     let mut state = state::lock();
     if let Some(task) = state.task(key) {
         task.busy = false;

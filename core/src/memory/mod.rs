@@ -1,7 +1,13 @@
-//! The memory behind addresses that a front has handed out: how it is made and taken away.
+//! The memory behind addresses that a front has handed out: how it is made and taken away, and how its bytes go
+//! to the host and come back. Whom it belongs to, and how it is charged, is the front's.
 
 mod failure;
+pub mod granted;
+mod offload;
 mod physical;
+mod restore;
 
 pub use failure::Failure;
+pub use offload::{Offload, offload};
 pub use physical::{Physical, Range, back, exchange, lend, release};
+pub use restore::{Restore, restore};

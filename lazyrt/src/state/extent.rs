@@ -19,11 +19,11 @@ pub struct Object {
 pub enum Backing {
     /// Nothing: its bytes are undefined.
     None,
-    /// Physical of the owner's GPU.
+    /// Memory of the owner's GPU.
     Device(Physical),
     /// Swapped out.
     Host(HostBytes),
-    /// Physical of this GPU that an earlier object left there. Not charged; its bytes are undefined.
+    /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
     Spare(u32, Physical),
     /// What a thread has taken to change it; its task is marked.
     Moving,
@@ -65,7 +65,7 @@ pub struct Returned {
 /// What freeing an object leaves to be done.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Physical to release: address, length, GPU, memory. Its addresses are not free before
+    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
     /// `State::recycle`.
     pub memory: Option<(u64, u64, u32, Physical)>,
     /// Room to give back.

@@ -42,6 +42,16 @@ pub struct Evicting {
 }
 
 impl State {
+    /// Whether bytes of the task were swapped out, and have not come back.
+    pub fn has_bytes_in_host(&self, key: Key) -> bool {
+        let in_host = |start| {
+            let extent = self.extents.get(start);
+            extent.is_some_and(|extent| matches!(extent.backing, Backing::Host(_)))
+        };
+        let task = self.task_at(key);
+        task.is_some_and(|task| task.unbacked.iter().any(in_host))
+    }
+
     /// Takes the task's extents without memory, to put memory behind them. From here on they count as
     /// mapped, and the task is moving unless there are none. [`State::end_commit`] is called next.
     pub fn begin_commit(&mut self, key: Key) -> Vec<Part> {
