@@ -26,6 +26,7 @@ pub mod host_bytes;
 pub mod libraries;
 pub mod memory;
 pub mod mps;
+pub mod notice;
 pub mod own_thread;
 pub mod quiesce;
 pub mod staged_copy;

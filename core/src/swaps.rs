@@ -1,8 +1,8 @@
 //! Where the time of a swap goes, for the trace. Only a thread that swaps measures anything.
 
+use mgb_probe::clock;
 use mgb_probe::trace::{Swap, SwapKind, SwapParts, Swapped};
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 
 /// How many swaps of a process have an entry in its trace: a few hundred bytes each.
 const MAX_TRACE_ENTRIES: u64 = 10_000;
@@ -56,16 +56,10 @@ pub struct Watch {
     pub pumped: bool,
 }
 
-/// What the machine's monotonic clock shows, in nanoseconds.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 impl Watch {
     /// Begins with the order to swap, or the first request for room.
     pub fn begin(kind: SwapKind) -> Watch {
-        let from = now();
+        let from = clock::nanoseconds();
         Watch {
             kind,
             from,
@@ -77,7 +71,7 @@ impl Watch {
 
     /// The time since the last call went there.
     pub fn book(&mut self, spent: Spent) {
-        let now = now();
+        let now = clock::nanoseconds();
         let parts = &mut self.parts;
         let part = match spent {
             Spent::Rest => &mut parts.rest_ns,
@@ -103,7 +97,7 @@ impl Watch {
             gpu,
             bytes,
             from_ns: self.from,
-            to_ns: now(),
+            to_ns: clock::nanoseconds(),
             parts: self.parts,
             pumped: self.pumped,
         })

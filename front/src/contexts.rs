@@ -3,14 +3,15 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use mgb_core::backoff::Backoff;
+use mgb_core::notice;
 use mgb_core::{captures, gate, gpu_fault_report};
 use parking_lot::Mutex;
 
 use crate::calls::{Code, driver};
 use crate::native::own;
 use crate::{
-    allocations, arrays, driver, driver_memory, fault, live_contexts, memory, names, notice, obey,
-    poll_thread, room, session, sources, stream_activity,
+    allocations, arrays, driver, driver_memory, fault, live_contexts, memory, names, obey, poll_thread, room,
+    session, sources, stream_activity,
 };
 
 type Context = *mut c_void;

@@ -4,9 +4,11 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mgb_core::notice;
+
 use crate::names::{COUNT, NAMES};
+use crate::search;
 use crate::search::Library;
-use crate::{notice, search};
 
 /// CUDA's `CUDA_ERROR_NOT_FOUND`,
 const NOT_FOUND: c_int = 500;

@@ -8,10 +8,11 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
+use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 
 use crate::calls::{Code, driver};
-use crate::{notice, room, session};
+use crate::{room, session};
 
 /// The room that is asked for, try by try: what a library of kernels takes, up to a large one's workspaces.
 const ROOM: [u64; 4] = [16 * GRANULE, 64 * GRANULE, 256 * GRANULE, 1024 * GRANULE];

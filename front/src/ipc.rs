@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use mgb_core::gate;
+use mgb_core::notice;
 use parking_lot::Mutex;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
@@ -22,7 +23,7 @@ use rustix::net::{
 
 use crate::calls::{Code, driver};
 use crate::native::{IpcHandle, own};
-use crate::{allocations, frees, notice};
+use crate::{allocations, frees};
 
 /// What the front's own handles begin with.
 const MAGIC: u64 = u64::from_le_bytes(*b"mgb-ipc\x02");

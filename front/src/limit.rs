@@ -4,10 +4,9 @@
 
 use std::sync::OnceLock;
 
+use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 use mgb_probe::size::{self, Bytes};
-
-use crate::notice;
 
 /// The variable of the environment.
 pub const VARIABLE: &str = "MGB_GPU_MEMORY";

@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 
+use mgb_core::notice;
+
 use crate::calls::{Code, driver};
-use crate::{notice, physical};
+use crate::physical;
 
 /// Puts physical memory behind addresses, which `guests` may use beside its device; its handle.
 ///

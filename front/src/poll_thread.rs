@@ -5,11 +5,12 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mgb_core::notice;
 use mgb_core::{files, mps, work};
 use parking_lot::Mutex;
 
 use crate::stream_activity::Looks;
-use crate::{fault, live_contexts, notice, session, sources, stream_activity};
+use crate::{fault, live_contexts, session, sources, stream_activity};
 
 /// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);

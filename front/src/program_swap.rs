@@ -6,11 +6,12 @@ use std::ffi::c_int;
 
 use mgb_core::host_bytes::HostBytes;
 use mgb_core::memory::{self, Offload, Range, Restore, granted};
+use mgb_core::notice;
 use mgb_core::swaps::Watch;
 
 use crate::calls::{Code, driver};
 use crate::program_memory::{self, Made};
-use crate::{live_contexts, notice, range, room, swap_transfer};
+use crate::{live_contexts, range, room, swap_transfer};
 
 /// Memory that leaves.
 struct Leaver {

@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use mgb_core::arena::Arena;
+use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 
 use crate::calls::driver;
-use crate::notice;
 
 /// The variable that does without an arena.
 const ARENA: &str = "MGB_ARENA";

@@ -7,8 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE, NVML};
-
-use crate::notice;
+use mgb_core::notice;
 
 /// A library that is never closed, or none.
 pub struct Library(Option<*mut c_void>);

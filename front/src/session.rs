@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
 use mgb_core::mps;
+use mgb_core::notice;
 use mgb_probe::Client;
 
-use crate::{notice, owner};
+use crate::owner;
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 

@@ -4,11 +4,12 @@ use std::ffi::c_uint;
 
 use mgb_core::backoff::Backoff;
 use mgb_core::gate;
+use mgb_core::notice;
 
 use crate::calls::Code;
 use crate::native::own;
 use crate::swap::ByStore;
-use crate::{frees, notice, room, session, sources};
+use crate::{frees, room, session, sources};
 
 own! {
     fn cuInit(flags: c_uint) |native| {

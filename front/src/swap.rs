@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::{self, Closed};
+use mgb_core::notice;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{captures, gpu_idle, quiesce};
 
@@ -15,7 +16,7 @@ use crate::allocations;
 use crate::calls::{Code, driver};
 use crate::live_contexts::Using;
 use crate::room::{Saved, Shut, Swapper};
-use crate::{live_contexts, notice, program_swap, swap_transfer, trace};
+use crate::{live_contexts, program_swap, swap_transfer, trace};
 
 /// How long to wait at a time for a thread that wants to go on.
 const WANTED_TIMEOUT: Duration = Duration::from_secs(1);

@@ -6,12 +6,13 @@ use std::ffi::c_int;
 
 use mgb_core::host_bytes::HostBytes;
 use mgb_core::memory::{self, Offload, Range, Restore, granted};
+use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
 
 use crate::allocations::{self, Backing, Extent};
 use crate::calls::{Code, Entered, driver};
-use crate::{live_contexts, mapping, notice, room};
+use crate::{live_contexts, mapping, room};
 
 /// What copies of so many bytes between the device and the host take, and the thread in a context there.
 pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, Entered)> {

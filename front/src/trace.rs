@@ -6,6 +6,7 @@ use std::time::Duration;
 use mgb_core::mps;
 use mgb_core::swaps::{self, Watch};
 use mgb_probe::Grant;
+use mgb_probe::clock;
 use mgb_probe::trace::{self, Entry, Line, Stretch, Swap};
 use parking_lot::Mutex;
 
@@ -24,15 +25,6 @@ struct Record {
 /// The process that began them, and its tasks.
 static RECORDS: Mutex<(u32, Vec<Record>)> = Mutex::new((0, Vec::new()));
 
-/// What the machine's monotonic clock shows, which all processes share.
-fn now() -> Duration {
-    // SAFETY: all zeros is a valid timespec.
-    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: the place is valid for writing, and the clock always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// A device's task was granted.
 pub fn began(device: i32, grant: &Grant) {
     // Reads the environment now, before the program may change it.
@@ -44,7 +36,7 @@ pub fn began(device: i32, grant: &Grant) {
     records.1.push(Record {
         device,
         gpu: grant.gpu,
-        began: now(),
+        began: clock::now(),
         waited: grant.waited,
         peak: 0,
         swaps: Vec::new(),
@@ -66,12 +58,12 @@ pub struct Waits(i32, Duration);
 
 /// A task waits for more room.
 pub fn waits(device: i32) -> Waits {
-    Waits(device, now())
+    Waits(device, clock::now())
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        let time = now().saturating_sub(self.1);
+        let time = clock::now().saturating_sub(self.1);
         change(self.0, |record| record.waited += time);
     }
 }
@@ -106,7 +98,7 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 fn entry(record: &Record) -> Entry {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let to = now();
+    let to = clock::now();
     Entry {
         label: Some(program::name().to_owned()),
         lazy: true,

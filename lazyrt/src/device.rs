@@ -6,6 +6,7 @@ use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
 use mgb_core::backoff::Backoff;
+use mgb_core::notice;
 use mgb_core::{captures, files, work};
 use mgb_probe::Gpu;
 use mgb_probe::need::GRANULE;
@@ -13,7 +14,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{contexts, driver_start, foreign_cuda, native, notice, session, thread};
+use crate::{contexts, driver_start, foreign_cuda, native, session, thread};
 
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);

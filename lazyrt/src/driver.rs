@@ -6,8 +6,7 @@ use std::ffi::CStr;
 
 use mgb_core::backoff::Backoff;
 pub use mgb_core::driver::Driver;
-
-use crate::notice;
+use mgb_core::notice;
 
 /// Loads the driver and initialises it. The error says what is missing.
 pub fn initialise() -> Result<Driver, String> {

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
+use mgb_core::notice;
+
 use crate::code::{Code, Own};
 use crate::driver::Driver;
-use crate::{address_hold, driver, notice, session};
+use crate::{address_hold, driver, session};
 
 /// What the driver reads.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";

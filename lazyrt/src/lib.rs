@@ -21,7 +21,6 @@
 
 mod address_hold;
 mod adopt_objects;
-mod clock;
 mod code;
 mod contexts;
 mod cuda12_compat;
@@ -41,7 +40,6 @@ mod mapping;
 mod margin;
 mod native;
 mod non_arena_memory;
-mod notice;
 mod obey;
 mod offload;
 mod ops;

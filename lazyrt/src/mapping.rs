@@ -137,7 +137,7 @@ pub fn finish_free(freed: Freed) {
             && let Err(failure) = margin::release(driver, Range::new(address, length), memory)
             && !failure.is_shut_down()
         {
-            crate::notice::once("release", format_args!("failed to free device memory: {failure}"));
+            mgb_core::notice::once("release", format_args!("failed to free device memory: {failure}"));
         }
         crate::state::lock().recycle(address, length);
     }

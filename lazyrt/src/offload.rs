@@ -3,11 +3,12 @@
 use mgb_core::driver::Driver;
 use mgb_core::host_bytes::HostBytes;
 use mgb_core::memory::{self, Offload, Range};
+use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
 
 use crate::state::{Backing, Part};
-use crate::{device, driver_start, margin, notice, session};
+use crate::{device, driver_start, margin, session};
 
 /// Brings the bytes of extents to the host, and frees their memory, as far as that is possible; the bytes
 /// that left. The GPU is current on this thread and has no work with them.

@@ -1,5 +1,6 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
+use mgb_core::notice;
 use mgb_core::{mps, work};
 use mgb_probe::need::VARIABLES;
 use mgb_probe::size::Bytes;
@@ -10,7 +11,7 @@ use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, Activation, SiteHint};
-use crate::{adopt_objects, device, fault, foreign_cuda, front, notice, swap, visible};
+use crate::{adopt_objects, device, fault, foreign_cuda, front, swap, visible};
 
 struct Lazy;
 

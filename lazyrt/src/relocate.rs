@@ -7,13 +7,14 @@
 
 use mgb_core::driver::Driver;
 use mgb_core::memory::{self, Failure, Physical, Range};
+use mgb_core::notice;
 use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, mapping, margin, native, notice, offload, session, swap};
+use crate::{device, driver_start, mapping, margin, native, offload, session, swap};
 
 /// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.

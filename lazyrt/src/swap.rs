@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
+use mgb_core::notice;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{gpu_idle, quiesce};
 use mgb_probe::TaskId;
@@ -16,7 +17,7 @@ use mgb_probe::trace::SwapKind;
 use crate::mapping;
 use crate::offload;
 use crate::state::{self, Evicting, Key, State};
-use crate::{device, notice, session};
+use crate::{device, session};
 
 /// Threads that bring in all that one op touches, and did not have all of it at once.
 static GATHERING: AtomicU32 = AtomicU32::new(0);

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_core::arena::Pool;
+use mgb_probe::clock;
 use mgb_probe::trace::Swap;
 use mgb_probe::{Need, Site, TaskId};
 
 use crate::deferred_ops::Records;
 use crate::launch_view::{Device, Shared};
 use crate::non_arena_memory::Outside;
+use crate::thread;
 use crate::thread::Activation;
-use crate::{clock, thread};
 
 /// A static task's site, kept beyond the call that named it.
 #[derive(Clone, Debug)]

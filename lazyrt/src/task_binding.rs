@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
 use mgb_core::memory::granted;
+use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
 use mgb_probe::trace::SwapKind;
@@ -16,7 +17,7 @@ use crate::mapping;
 use crate::restore::Failed;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::Task;
-use crate::{contexts, device, fault, foreign_cuda, notice, session, swap, thread, visible};
+use crate::{contexts, device, fault, foreign_cuda, session, swap, thread, visible};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.

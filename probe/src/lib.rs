@@ -25,6 +25,7 @@ pub mod cancel;
 pub mod capi;
 mod cells;
 mod client;
+pub mod clock;
 mod connect;
 mod control;
 mod devices;

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::clock;
 
 /// The signals. Others are sent to running programs by themselves (timers, profilers, other processes of a
 /// job): they end no wait.
@@ -67,7 +68,7 @@ type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Called by the system in place of a handler of the program's. Only what may be done in a signal handler.
 extern "C" fn handle<const PLACE: usize>(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    WHEN.store(now(), Ordering::Relaxed);
+    WHEN.store(clock::nanoseconds(), Ordering::Relaxed);
     LAST.store(signal.unsigned_abs(), Ordering::Relaxed);
     CAME.fetch_add(1, Ordering::Release);
     let place = &PLACES[PLACE];
@@ -81,12 +82,6 @@ extern "C" fn handle<const PLACE: usize>(signal: c_int, info: *mut libc::siginfo
         let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
         handler(signal);
     }
-}
-
-/// The monotonic clock, in nanoseconds.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The threads that wait, and what the program had set for each signal that is watched.
@@ -145,7 +140,7 @@ impl Drop for Watch {
 pub(crate) fn last() -> Option<&'static str> {
     let number = LAST.load(Ordering::Relaxed);
     let when = WHEN.load(Ordering::Relaxed);
-    if number == 0 || now().saturating_sub(when) > GRACE.as_nanos() as u64 {
+    if number == 0 || clock::nanoseconds().saturating_sub(when) > GRACE.as_nanos() as u64 {
         return None;
     }
     let named = SIGNALS.iter().find(|(signal, _)| signal.unsigned_abs() == number);
@@ -246,7 +241,7 @@ mod tests {
         let mut later = watch();
         assert!(!later.is_over());
         later.since -= ANSWERED;
-        WHEN.store(super::now(), Ordering::Relaxed);
+        WHEN.store(clock::nanoseconds(), Ordering::Relaxed);
         assert!(later.is_over());
     }
 }

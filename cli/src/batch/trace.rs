@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use mgb_probe::clock;
 use serde::Deserialize;
 
 use super::outcome::{Away, Evictions, Stretch};
@@ -90,8 +90,7 @@ pub fn of_job(trace: &Path, job: &str, began: Instant) -> Traced {
 
 /// What the machine's monotonic clock showed then: `Instant` is that clock, but does not say so.
 fn monotonic(instant: Instant) -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(instant.elapsed())
+    clock::now().saturating_sub(instant.elapsed())
 }
 
 fn of_text(text: &str, job: &str, began: Duration) -> Traced {

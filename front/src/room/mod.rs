@@ -10,6 +10,7 @@ mod task;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mgb_core::notice;
 use mgb_probe::need::{LAZY, Need, margin_bytes};
 use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
@@ -24,7 +25,7 @@ pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
 use task::{Task, task};
 
 use crate::session::Session;
-use crate::{caching_allocators, limit, notice, program, session, trace};
+use crate::{caching_allocators, limit, program, session, trace};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
 const MAX_SPARE_BYTES: u64 = 32 << 20;

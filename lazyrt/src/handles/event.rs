@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS};
 use mgb_core::work;
+use mgb_probe::clock;
 
 use super::across::{check, current, elsewhere};
 use super::default::{self, LAST_DEFAULT};
@@ -12,7 +13,7 @@ use super::slot::{Handle, Kind, NOWHERE, Slot, find, make};
 use super::stream;
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::{clock, device, state};
+use crate::{device, state};
 
 /// All flags of an event.
 const FLAGS: u32 = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS;

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, 
 
 use parking_lot::Mutex;
 
+use mgb_probe::clock;
+
 use crate::code::{Code, Own, fail};
-use crate::{clock, session, thread};
+use crate::{session, thread};
 
 /// A handle as the program has it.
 pub type Handle = *mut c_void;

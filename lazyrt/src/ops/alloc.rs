@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_core::arena::{Arena, SMALL};
+use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
@@ -13,7 +14,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::non_arena_memory::Kind;
 use crate::state;
 use crate::task_binding::{self, Asked};
-use crate::{address_hold, driver_start, fault, foreign_cuda, margin, notice, session, thread};
+use crate::{address_hold, driver_start, fault, foreign_cuda, margin, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 7] = [

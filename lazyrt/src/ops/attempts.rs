@@ -1,9 +1,11 @@
 //! Bringing all that one call touches onto its GPU, until it is there at once.
 
+use mgb_core::notice;
+
 use crate::code::{Code, Own, fail};
 use crate::state::Key;
 use crate::swap::Gathering;
-use crate::{notice, unite};
+use crate::unite;
 
 /// How often all that one call touches may be brought in, one after the other, and not be there at once, before
 /// the call fails.

@@ -1,9 +1,11 @@
 //! Co-locates the lazy task with a static task, so that a launch of the static task can reach its objects.
 
+use mgb_core::notice;
+
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
 use crate::task_binding::{self, Asked};
-use crate::{device, mapping, notice, state};
+use crate::{device, mapping, state};
 
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
 /// otherwise. True: it is on another GPU and lent.

@@ -6,13 +6,14 @@
 //! granted room, which waits for others, or has them swap. What the driver has taken then, mgbd sees by the GPU's
 //! free memory.
 
+use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 
 use crate::code::{Answer, Code, Own};
 use crate::non_arena_memory::Kind;
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
-use crate::{device, mapping, native, notice, session};
+use crate::{device, mapping, native, session};
 
 /// The room that is asked for, try by try, in bytes: what a small module takes, up to a library's workspaces.
 const ROOM: [u64; 4] = [GRANULE, 8 * GRANULE, 64 * GRANULE, 512 * GRANULE];

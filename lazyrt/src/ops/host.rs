@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 use mgb_abi::host::{HOST_ALLOC_FLAGS, HOST_REGISTER_FLAGS, HOST_REGISTER_MAPPED, HOST_REGISTER_PORTABLE};
+use mgb_core::notice;
 use parking_lot::Mutex;
 
 use super::passthrough;
 use crate::code::{Answer, Code, fail};
 use crate::handles::{capture_wait, default};
-use crate::{contexts, device, fault, native, notice, thread};
+use crate::{contexts, device, fault, native, thread};
 
 /// Host memory that was asked for before there was a context.
 struct Early {

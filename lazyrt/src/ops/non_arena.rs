@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy3d::Extent;
+use mgb_core::notice;
 use mgb_probe::size::Bytes;
 
 use super::passthrough;
@@ -12,7 +13,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::non_arena_memory::Kind;
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
-use crate::{device, mapping, notice, session, thread};
+use crate::{device, mapping, session, thread};
 
 /// `cudaArray_t`, `cudaMipmappedArray_t`.
 pub type Array = *mut c_void;

@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mgb_abi::copy::DEFAULT;
+use mgb_core::notice;
 use mgb_probe::wire::MAX_GPUS;
 
 use super::copy::{from_gpu_to_gpu, task_of};
@@ -20,7 +21,7 @@ use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
 use crate::task_binding::{self, Asked};
-use crate::{device, mapping, notice, thread};
+use crate::{device, mapping, thread};
 
 /// For each device, the devices whose memory it may reach, one bit each.
 static REACH: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];

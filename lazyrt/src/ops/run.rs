@@ -3,6 +3,7 @@
 use std::sync::Once;
 
 use mgb_core::gate::{self, Inside};
+use mgb_core::notice;
 use mgb_core::work;
 
 use super::attempts::Attempts;
@@ -13,7 +14,7 @@ use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
-use crate::{device, mapping, notice, process_exit, session, thread};
+use crate::{device, mapping, process_exit, session, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]

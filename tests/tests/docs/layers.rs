@@ -1,4 +1,4 @@
-//! The layers of each crate as ARCHITECTURE.md shows them, from `layers.toml`.
+//! The layers of each crate as docs/LAYERS.md shows them, from `layers.toml`.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,12 +13,12 @@ const WIDTH: usize = 110;
 /// Columns before the modules: the indent of a code block, and the crate's name.
 const INDENT: usize = 28;
 
-/// What ARCHITECTURE.md has between its marks.
+/// What docs/LAYERS.md has between its marks.
 pub fn kept(text: &str) -> &str {
     text.split_once(BEGIN)
         .and_then(|(_, rest)| rest.split_once(END))
         .map(|(between, _)| between)
-        .expect("ARCHITECTURE.md has the lines between which the layers stand")
+        .expect("docs/LAYERS.md has the lines between which the layers stand")
 }
 
 /// What it should have: a line for each crate and module in layers, bottom first.

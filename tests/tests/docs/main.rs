@@ -103,11 +103,11 @@ fn architecture_names_modules_of_each_crate() {
 
 #[test]
 fn architecture_shows_the_layers() {
-    let page = Page::read("ARCHITECTURE.md");
+    let page = Page::read("docs/LAYERS.md");
     let wanted = layers::wanted();
     assert!(
         layers::kept(&page.text) == wanted,
-        "ARCHITECTURE.md is to have this between its marks, as layers.toml is now:\n{wanted}"
+        "docs/LAYERS.md is to have this between its marks, as layers.toml is now:\n{wanted}"
     );
 }
 
