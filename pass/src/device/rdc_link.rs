@@ -18,7 +18,7 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMVisibility};
 
 use super::ir::*;
 use super::module::{self, Module};
-use super::{helpers, side};
+use super::{helpers, side_files};
 
 /// The section of a part. cli/src/clang/across.rs reads it.
 const SECTION: &str = ".mgb.device";
@@ -42,7 +42,7 @@ pub fn is_left(host: LLVMModuleRef) -> bool {
 /// Has the program's link fail if it does not link this module's device code: it would lack its kernels, and
 /// nothing would say so before it runs. Only under `mgb clang`, whose links define what is wanted.
 pub fn want_link(host: LLVMModuleRef) {
-    if side::folder().is_none()
+    if side_files::folder().is_none()
         || !is_left(host)
         || !llvm!(LLVMGetNamedGlobal(host, WANTED.as_ptr())).is_null()
     {
@@ -172,7 +172,7 @@ fn named(module: &Module, name: &str) -> impl Iterator<Item = LLVMValueRef> {
 
 /// The number of the architecture that a module in this file was compiled for.
 pub fn arch(path: &Path) -> u32 {
-    side::arch_number(&path.file_stem().unwrap_or_default().to_string_lossy())
+    side_files::arch_number(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
 /// The section of a global; empty for the usual one.
