@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::block_memory::BlockMemory;
 use super::calls;
 use super::grid::{Counts, Failure, Grid};
-use super::plain::{fault_of, given_up, no_stack};
+use super::no_barrier_blocks::{fault_of, given_up, no_stack};
 use super::step::Step;
 use super::sync::{Asked, Sync};
 use super::thread::{Request, Shared, Thread, Waiting};

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::block::Block;
 use super::fiber::Stacks;
 use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
-use super::plain::{self, Row};
+use super::no_barrier_blocks::{self, Row};
 use super::step::Step;
 use super::threads;
 use crate::per_thread::PerThread;
@@ -174,7 +174,7 @@ impl Bench {
             };
             loop {
                 match row.run(&mut self.stacks, grid) {
-                    Ok(plain::Outcome::Over) => {
+                    Ok(no_barrier_blocks::Outcome::Over) => {
                         self.close(grid, row, covers, None);
                         break;
                     }
@@ -182,7 +182,7 @@ impl Bench {
                         self.close(grid, row, covers, Some(failure));
                         break;
                     }
-                    Ok(plain::Outcome::Split { ended, next, after }) => {
+                    Ok(no_barrier_blocks::Outcome::Split { ended, next, after }) => {
                         let block = after.start - 1;
                         grid.finish(block - covers.start, Counts::default(), None);
                         covers = block..after.start;
