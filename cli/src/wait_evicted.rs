@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::socket_path;
 use mgb_probe::view::{Hindrance, LeavingView, NodeView};
 

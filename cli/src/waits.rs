@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::NodeView;
 
 use crate::status;

@@ -6,7 +6,7 @@
 //! it says so at its end, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). Who
 //! ends the broken context and begins anew has seen to the error.
 
-use mgb_probe::printed::GPU_FAILED;
+use mgb_probe::log_markers::GPU_FAILED;
 use parking_lot::Mutex;
 
 /// The last such error, and whether its context has ended.

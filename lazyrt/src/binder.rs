@@ -1,8 +1,8 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
 use mgb_core::{mps, work};
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::need::VARIABLES;
-use mgb_probe::size::Bytes;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};

@@ -17,10 +17,10 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::adaptive_wait::Spin;
 use crate::binder::binder;
 use crate::mapping::Mapping;
 use crate::signals::{self, Watch};
-use crate::spin::Spin;
 use crate::wire::state::{clear, is_answered, post, sleep};
 use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use mgb_probe::printed::{GPU_FAILED, LARGEST_GPU};
+use mgb_probe::log_markers::{GPU_FAILED, LARGEST_GPU};
 use serde::{Deserialize, Serialize};
 
 /// How much of a log's end is looked at.

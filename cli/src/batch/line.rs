@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use mgb_probe::size;
+use mgb_probe::byte_size;
 
 /// What makes a shell read the rest of a line.
 const SHELL: &str = "sh:";
@@ -61,7 +61,7 @@ impl Line {
                     return Err("need= is given twice".to_owned());
                 }
                 let value = value_of(word)?;
-                line.need = Some(size::parse(&value).map_err(|error| error.to_string())?);
+                line.need = Some(byte_size::parse(&value).map_err(|error| error.to_string())?);
             } else if word.starts_with(GPUS) {
                 if line.gpus.is_some() {
                     return Err("gpus= is given twice".to_owned());

@@ -1,6 +1,6 @@
 //! A picture of bars: for each mix a group, in it a bar a policy.
 
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::{LEFT, PLOT, place};
 
 /// Heights in the drawing's own units.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use mgb_probe::Hello;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::auto;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::profile::Output;
 use super::results::JobResult;

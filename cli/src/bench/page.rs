@@ -10,7 +10,7 @@ use super::figures::Figures;
 use super::results::{MixEntry, Results, Run};
 use super::table;
 use crate::batch::outcome::BatchOutcome;
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 

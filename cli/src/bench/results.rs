@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
-use super::asked::Asked;
+use super::bench_plan::Asked;
 use super::bound::Bound;
 use super::facts::Facts;
 use super::figures::Figures;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::outbox::Outbox;
+use super::accounting_spool::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm;
 use crate::slurm::record::{self, Record};

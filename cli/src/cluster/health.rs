@@ -8,7 +8,7 @@ use anyhow::Result;
 use mgb_probe::view::{GpuView, NodeView};
 use mgb_probe::{Client, NODE_SOCKET};
 
-use super::outbox::Outbox;
+use super::accounting_spool::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::{self, note, summary::Summary};
 use crate::{daemon, out};

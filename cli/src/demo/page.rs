@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::table::{self, DemoOutcome};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 

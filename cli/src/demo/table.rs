@@ -134,7 +134,7 @@ pub fn conditions(demo: &DemoOutcome) -> String {
         plural(jobs, "job"),
         plural(gpus, "GPU"),
         demo.gpu,
-        mgb_probe::size::Bytes(demo.capacity_bytes)
+        mgb_probe::byte_size::Bytes(demo.capacity_bytes)
     );
     text.push_str(match demo.host_phase {
         "wait" => "host phases wait, as for a disk",

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const NAME: &str = "socket folder";
 /// Bytes that a UNIX socket's path has to be shorter than.
@@ -67,8 +67,8 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> FolderFacts {
         FolderFacts {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::visible_gpus;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::table::plural;
 
 /// What NVML says of a GPU; `None` where it does not say.
@@ -221,8 +221,8 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn gpu() -> GpuFacts {
         GpuFacts {

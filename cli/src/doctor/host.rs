@@ -1,8 +1,8 @@
 //! The host's memory and limits: what MGB shares between processes, and how much of it this user may have.
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// Bytes of a node view, twice: an mgbd may start before the last one's is gone.
 const ENOUGH: u64 = 2 << 20;
@@ -105,8 +105,8 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> HostFacts {
         HostFacts {

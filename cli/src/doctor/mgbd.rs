@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::table::plural;
 
 const NAME: &str = "mgbd";
@@ -153,8 +153,8 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts(answer: Answer) -> MgbdFacts {
         MgbdFacts {

@@ -18,8 +18,8 @@ mod tools;
 
 use std::time::Duration;
 
+use crate::check_result::{Finding, ProgramReport, Report};
 use crate::exit::{self, Outcome, WithCode};
-use crate::finding::{Finding, ProgramReport, Report};
 use crate::out;
 use gather::Node;
 

@@ -1,6 +1,6 @@
 //! MGB's own parts, the compilers that the wrappers call, and the setting that switches MGB off.
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// What was found; where it was not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ fn compiler(facts: &ToolFacts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> ToolFacts {
         ToolFacts {

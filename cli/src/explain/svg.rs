@@ -8,7 +8,7 @@ use mgb_catalogue::report::{Object, Op, Report, Task};
 
 use super::looks::{self, Class, shorten, wrap};
 use super::words;
-use crate::element::Element;
+use crate::markup::Element;
 
 /// All lengths are in the drawing's own units; at its full size one is a pixel.
 const MARGIN: f64 = 16.0;

@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use serde::Serialize;
 
 use crate::slurm::{self, summary::Summary};

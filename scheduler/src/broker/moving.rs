@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::wire::{ELSEWHERE, Order, Reply, Request};
 
 use super::ask::bad;

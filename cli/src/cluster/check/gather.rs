@@ -9,7 +9,7 @@ use mgb_probe::{Client, NODE_SOCKET};
 use super::node::{Mgbd, NodeFacts};
 use super::plugin::{self, Line, PluginFacts};
 use super::site::SiteFacts;
-use crate::cluster::outbox::Outbox;
+use crate::cluster::accounting_spool::Outbox;
 use crate::cluster::plugin::{installed, stamped};
 use crate::slurm::counts::Counts;
 use crate::{daemon, slurm};

@@ -3,7 +3,7 @@
 use mgb_core::libraries::DRIVER;
 
 use super::facts::Executable;
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const NAME: &str = "past the front";
 /// The name for linking, which the front does not have.
@@ -67,8 +67,8 @@ mod tests {
     use super::super::facts::samples::{executable, object};
     use super::super::facts::{Needed, ObjectFacts};
     use super::*;
-    use crate::finding::State::{Note, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Problem};
+    use crate::check_result::expect;
 
     fn found(object: ObjectFacts) -> Vec<Finding> {
         check(&executable(vec![object]))

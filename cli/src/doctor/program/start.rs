@@ -2,7 +2,7 @@
 //! the driver front into that.
 
 use super::facts::{Executable, ProgramFacts, Secure, Start};
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const FILE: &str = "executable";
 const SCRIPT: &str = "script";
@@ -127,8 +127,8 @@ fn rights(program: &Executable) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn starts(start: Start) -> ProgramFacts {
         ProgramFacts {

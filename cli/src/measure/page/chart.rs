@@ -1,12 +1,12 @@
 //! One batch's chart: a lane per GPU, with what `curves` draws below.
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::curves::{self, MEMORY, QUEUE};
 use super::scale::{LEFT, PLOT, Scale, place};
 use super::state::state;
 use crate::batch::outcome::{Away, BatchOutcome, JobOutcome, State, Stretch};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::sampler::Sample;
 use crate::table::plural;
 
