@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It works.
+    /// What was checked works.
     Ok,
     /// It works, but somebody may want to know.
     Note,
@@ -30,7 +30,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// It works.
+    /// A finding that it works.
     pub fn ok(name: &'static str, text: impl Into<String>) -> Self {
         Self::of(name, State::Ok, text)
     }
@@ -105,7 +105,7 @@ impl Report {
     /// Version of the document.
     const VERSION: u32 = 1;
 
-    /// Counts them.
+    /// A report of the findings, which it counts.
     pub fn new(node: Vec<Finding>, program: Option<ProgramReport>) -> Self {
         let count = |state| {
             let of_program = program.iter().flat_map(|program| &program.findings);

@@ -10,9 +10,9 @@ use mgb_probe::view::{Hindrance, LeavingView, NodeView};
 use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
-const SILENT: Duration = Duration::from_secs(2);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks: mgbd writes its view that often while somebody looks.
-const LOOK: Duration = Duration::from_millis(25);
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// What is said where the view has not all that leaves.
 pub const CUT: &str = "mgbd has more to show than its node view holds: what else is left is not known";
@@ -79,11 +79,11 @@ pub fn wait(
             return Ok((view, now));
         }
         let say = format!("{doing}: {}", now.sentence());
-        if start.elapsed() >= SILENT && now.is_worth_saying() && say != told {
+        if start.elapsed() >= NOTICE_TIMEOUT && now.is_worth_saying() && say != told {
             crate::out::tell!("{say}");
             told = say;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 

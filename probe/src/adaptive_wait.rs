@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 /// How long to stay awake: longer than an answer takes on a core of its own, much shorter than a wait for
 /// room.
-const LONGEST: Duration = Duration::from_micros(30);
+const AWAKE_TIMEOUT: Duration = Duration::from_micros(30);
 /// Most waits for which it is left out after it was in vain: 1, then 3, 7, ... while it stays so.
-const MOST_SKIPPED: u32 = 127;
+const MAX_SKIPPED: u32 = 127;
 
 /// Somebody who waits again and again. Threads that share one may lose a count, which does no harm.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Spin {
             if is_there() {
                 break true;
             }
-            if start.elapsed() > LONGEST {
+            if start.elapsed() > AWAKE_TIMEOUT {
                 break false;
             }
             std::hint::spin_loop();
@@ -41,7 +41,7 @@ impl Spin {
         let next = if came {
             0
         } else {
-            (2 * skipped + 1).min(MOST_SKIPPED)
+            (2 * skipped + 1).min(MAX_SKIPPED)
         };
         self.skipped.store(next, Ordering::Relaxed);
         self.skip.store(next, Ordering::Relaxed);

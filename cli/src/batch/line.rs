@@ -14,7 +14,7 @@ const NEED: &str = "need=";
 /// What begins with a number of GPUs.
 const GPUS: &str = "gpus=";
 /// Most GPUs of a job.
-const MOST_GPUS: u32 = 64;
+const MAX_GPUS: u32 = 64;
 
 /// What a line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,8 +90,8 @@ impl Line {
 
 /// A number of GPUs.
 fn count(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|count| (1..=MOST_GPUS).contains(count));
-    number.ok_or_else(|| format!("gpus={text} is no number of GPUs from 1 to {MOST_GPUS}"))
+    let number = text.parse().ok().filter(|count| (1..=MAX_GPUS).contains(count));
+    number.ok_or_else(|| format!("gpus={text} is no number of GPUs from 1 to {MAX_GPUS}"))
 }
 
 /// The text behind `sh:`.

@@ -11,7 +11,7 @@ use crate::parallel::Parallel;
 pub enum Mps {
     /// mgbd's own, for all policies.
     On,
-    /// None.
+    /// No policy runs under MPS.
     Off,
     /// With it, then without.
     Both,

@@ -29,11 +29,11 @@ const SAMPLES: usize = 250;
 
 /// A measurement under way.
 pub struct Session<'a> {
-    /// The node.
+    /// The node and what is set up on it.
     pub setting: &'a Setting,
     /// What is compared.
     pub arms: &'a [Arm],
-    /// How often.
+    /// How often each arm is run.
     pub runs: usize,
     /// Where the document is.
     pub file: &'a Path,

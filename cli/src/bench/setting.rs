@@ -26,7 +26,7 @@ const ROUND: u64 = 1 << 30;
 pub struct Node {
     /// Where MGB is.
     pub prefix: Prefix,
-    /// Which GPUs.
+    /// The GPUs that are measured.
     pub machine: Machine,
 }
 

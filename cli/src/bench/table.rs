@@ -6,7 +6,7 @@ use super::figures::{Figures, geometric_means};
 use super::results::Results;
 use crate::table::{Table, plural};
 
-/// The columns.
+/// The heads of the columns.
 pub const HEAD: [&str; 10] = [
     "mix",
     "policy",

@@ -22,7 +22,7 @@ const OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Outbox(PathBuf);
 
 impl Outbox {
-    /// This node's.
+    /// The spool of this node.
     pub fn of_node() -> Outbox {
         Outbox(PathBuf::from(FOLDER))
     }

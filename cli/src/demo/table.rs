@@ -26,12 +26,12 @@ pub struct DemoOutcome {
     pub policies: Vec<Row>,
 }
 
-/// One policy.
+/// The row of a policy.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// How many times shorter its makespan was than that of `sa`.
     pub speed_up: Option<f64>,
-    /// The batch.
+    /// The outcome of the batch.
     #[serde(flatten)]
     pub batch: BatchOutcome,
     /// The node while it ran.

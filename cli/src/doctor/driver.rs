@@ -70,14 +70,14 @@ pub enum NvmlFault {
     Mismatch,
     /// It did not answer in so many seconds.
     Silent(u64),
-    /// Something else.
+    /// NVML failed for another reason.
     Other(String),
 }
 
 /// Which GPUs programs use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// NVIDIA's.
+    /// NVIDIA's own driver is used.
     Real,
     /// Software GPUs: the user chose them, for this reason.
     Chosen(String),

@@ -37,12 +37,12 @@ pub struct GpuFacts {
 /// The compute mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Any process.
+    /// Any process may use the GPU.
     #[default]
     Shared,
     /// One process at a time.
     Exclusive,
-    /// None.
+    /// No process may use the GPU.
     Prohibited,
 }
 

@@ -25,11 +25,11 @@ pub struct MpsFacts {
     pub variable: Option<PathBuf>,
     /// Control daemons at other pipe folders.
     pub others: Vec<(PathBuf, Control)>,
-    /// This user.
+    /// The user who asks.
     pub uid: u32,
 }
 
-/// Checks them.
+/// Checks the facts about MPS.
 pub fn check(facts: &MpsFacts) -> Vec<Finding> {
     if facts.software {
         return vec![Finding::ok(NAME, "software GPUs need none")];

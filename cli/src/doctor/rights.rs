@@ -17,7 +17,7 @@ pub struct RightsFacts {
     pub filtered: bool,
 }
 
-/// Checks them.
+/// Checks the facts about rights.
 pub fn check(facts: &RightsFacts) -> Vec<Finding> {
     let mut findings = vec![calls(facts)];
     if !facts.membarrier {

@@ -7,11 +7,11 @@ use crate::check_result::Finding;
 pub struct ToolFacts {
     /// MGB's folder, if all is there that programs need at run time.
     pub parts: Result<String, String>,
-    /// The pass.
+    /// The pass, or why it cannot be used.
     pub plugin: Result<String, String>,
     /// clang, and the version that it says.
     pub clang: Result<(String, String), String>,
-    /// NVIDIA's nvcc.
+    /// The nvcc of NVIDIA, or why it cannot be used.
     pub nvcc: Result<String, String>,
     /// The CUDA toolkit, and its version.
     pub cuda: Result<(String, (u32, u32)), String>,
@@ -22,7 +22,7 @@ pub struct ToolFacts {
 /// The clang that the pass is built for.
 const CLANG: &str = "22.";
 
-/// Checks them.
+/// Checks the facts about tools.
 pub fn check(facts: &ToolFacts) -> Vec<Finding> {
     let mut findings = vec![match &facts.parts {
         Ok(folder) => Finding::ok("MGB", folder.clone()),

@@ -27,7 +27,7 @@ const OBJECTS_WIDTH: f64 = 400.0;
 const OPS_LEFT: f64 = MARGIN + PADDING;
 const OBJECTS_LEFT: f64 = WIDTH - MARGIN - PADDING - OBJECTS_WIDTH;
 
-/// The document.
+/// The SVG document of the reports.
 pub fn document(reports: &[Report]) -> String {
     let mut drawing = Drawing {
         content: Vec::new(),

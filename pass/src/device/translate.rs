@@ -32,7 +32,7 @@ const FINISH: &std::ffi::CStr = c"globaldce";
 
 /// A translated module.
 pub struct Translation {
-    /// Its kernels.
+    /// The kernels that were translated.
     pub kernels: Vec<Kernel>,
     /// Its device variables.
     pub block: variables::Block,

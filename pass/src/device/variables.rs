@@ -21,7 +21,7 @@ pub struct Variable {
     pub name: String,
     /// Bytes from the start of the block.
     pub offset: u64,
-    /// Bytes.
+    /// The size of the variable in bytes.
     pub size: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct Block {
     pub variables: Vec<Variable>,
     /// At the first offset stands a pointer to the second.
     pub relocations: Vec<(u64, u64)>,
-    /// Bytes.
+    /// The size of the block in bytes.
     pub size: u64,
     /// The largest alignment in it.
     pub align: u64,

@@ -1,4 +1,4 @@
-//! Events.
+//! The runtime's functions for events.
 
 use std::ffi::c_uint;
 

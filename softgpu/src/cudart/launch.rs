@@ -1,4 +1,4 @@
-//! Launches.
+//! The runtime's functions that launch kernels.
 
 use std::ffi::{c_uint, c_void};
 

@@ -1,4 +1,4 @@
-//! Streams.
+//! The runtime's functions for streams.
 
 use std::ffi::{c_int, c_uint, c_void};
 

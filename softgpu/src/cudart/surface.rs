@@ -1,4 +1,4 @@
-//! Surface objects.
+//! The runtime's functions for surface objects.
 
 use mgb_abi::texture::ResourceDesc;
 

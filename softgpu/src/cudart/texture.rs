@@ -1,4 +1,4 @@
-//! Texture objects.
+//! The runtime's functions for texture objects.
 
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy3d::Extent;

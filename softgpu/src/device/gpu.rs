@@ -30,9 +30,9 @@ pub struct Gpu {
     pub ordinal: usize,
     /// Its number on the node.
     pub index: usize,
-    /// Its configuration.
+    /// The configuration of the device.
     pub spec: Spec,
-    /// Its streams.
+    /// The streams of the device.
     pub streams: Streams,
     state: &'static State,
     context: Mutex<Context>,

@@ -20,7 +20,7 @@ pub(super) type Ask =
 
 /// `CU_GET_PROC_ADDRESS_DEFAULT`,
 const LEGACY: c_ulonglong = 0;
-/// and `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: c_ulonglong = 2;
 
 /// A driver function's code as a result.

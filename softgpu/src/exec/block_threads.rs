@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::image;
 
 /// Threads of the largest block that any GPU takes.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// Rounds in which all of a block's threads only look whether they may go on, before other blocks get a turn.
 const ROUNDS: u32 = 2;
@@ -56,7 +56,7 @@ pub enum Broken {
     GivenUp,
     /// By a fault of the machine.
     Fault {
-        /// The signal.
+        /// The number of the signal.
         signal: i32,
         /// The address it is about.
         address: usize,
@@ -66,7 +66,7 @@ pub enum Broken {
 impl Default for Team {
     fn default() -> Team {
         Team {
-            threads: Vec::with_capacity(MOST_THREADS),
+            threads: Vec::with_capacity(MAX_THREADS),
             count: 0,
             shared: Box::default(),
             sync: Sync::default(),
@@ -108,7 +108,7 @@ impl Team {
         let shared = &raw mut *self.shared;
         self.count = plan.block.iter().product::<u32>() as usize;
         assert!(
-            self.count <= MOST_THREADS,
+            self.count <= MAX_THREADS,
             "launches are checked: no block is larger"
         );
         while self.threads.len() < self.count {

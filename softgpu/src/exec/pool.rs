@@ -1,4 +1,4 @@
-//! The worker threads: as many as the process may use cores, up to `MOST`, shared by all launches.
+//! The worker threads: as many as the process may use cores, up to `MAX_WORKERS`, shared by all launches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::per_thread::PerThread;
 
 /// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
 /// process 65,530 mappings.
-const MOST: usize = 24;
+const MAX_WORKERS: usize = 24;
 
 /// Turns of waiting blocks in which none went on, before a worker rests a little.
 const RESTLESS: usize = 64;
@@ -37,7 +37,7 @@ fn pool() -> &'static Pool {
     POOL.get_or_init(|| {
         let workers = std::thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(MOST);
+            .min(MAX_WORKERS);
         for _ in 0..workers {
             threads::spawn("softgpu-worker", work);
         }

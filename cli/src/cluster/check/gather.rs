@@ -14,13 +14,13 @@ use crate::cluster::plugin::{installed, stamped};
 use crate::slurm::counts::Counts;
 use crate::{daemon, slurm};
 
-/// All facts.
+/// The facts that all checks read.
 pub struct Facts {
-    /// The cluster's.
+    /// The facts about the cluster.
     pub site: SiteFacts,
     /// This machine's, if it is a node.
     pub node: Option<NodeFacts>,
-    /// The plugin's.
+    /// The facts about the plugin.
     pub plugin: PluginFacts,
 }
 

@@ -33,7 +33,7 @@ pub struct Mgbd {
     pub mps_note: Option<String>,
 }
 
-/// Checks it.
+/// Checks the facts about the node.
 pub fn check(facts: &NodeFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &facts.mgbd {

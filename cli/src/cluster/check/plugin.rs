@@ -48,7 +48,7 @@ pub fn find(text: &str) -> Option<(String, PathBuf, Vec<String>)> {
     })
 }
 
-/// Checks it.
+/// Checks the facts about the plugin.
 pub fn check(facts: &PluginFacts) -> Vec<Finding> {
     let slurm = match &facts.slurm {
         Ok(version) => *version,

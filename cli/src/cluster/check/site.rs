@@ -14,7 +14,7 @@ pub struct SiteFacts {
     pub has_plugin: bool,
 }
 
-/// Checks it.
+/// Checks the facts about the cluster.
 pub fn check(facts: &SiteFacts) -> Vec<Finding> {
     let config = match &facts.config {
         Ok(config) => config,

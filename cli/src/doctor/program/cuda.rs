@@ -16,7 +16,7 @@ const RUNTIME: &str = "libcudart.so.";
 const SOFTWARE: u32 = 13;
 const WAY: &str = "way to mgbd";
 
-/// Checks it.
+/// Checks how the program uses CUDA.
 pub fn check(facts: &ProgramFacts, program: &Executable) -> Vec<Finding> {
     let Some(own) = program.objects.first() else {
         return Vec::new();

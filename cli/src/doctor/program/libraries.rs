@@ -14,7 +14,7 @@ const PAST: [(&str, &str); 5] = [
 /// Their memory is open to other processes or devices, so that it stays where it is.
 const SHARING: [&str; 3] = ["libnccl", "libnvshmem", "libcufile"];
 
-/// Checks it.
+/// Checks the libraries of the program.
 pub fn check(program: &Executable) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut said = Vec::new();

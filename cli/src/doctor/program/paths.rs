@@ -11,7 +11,7 @@ const UNVERSIONED: &str = "libcuda.so";
 const WAY_OUT: &str = "link it with -Wl,--enable-new-dtags, or change it: patchelf --remove-rpath FILE; or run it with \
                        `mgb run --need SIZE`";
 
-/// Checks it.
+/// Checks where the program finds its libraries.
 pub fn check(program: &Executable) -> Vec<Finding> {
     // The front is not loaded into a static program at all, which is said elsewhere.
     if program.is_static() {

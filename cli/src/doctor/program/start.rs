@@ -9,7 +9,7 @@ const SCRIPT: &str = "script";
 const LINKING: &str = "linking";
 const RIGHTS: &str = "rights of the file";
 
-/// Checks it.
+/// Checks how the program starts.
 pub fn check(facts: &ProgramFacts) -> Vec<Finding> {
     let mut findings =
         match &facts.file {
