@@ -7,15 +7,15 @@ use std::time::Duration;
 use mgb_probe::wire::Reply;
 
 use super::host_memory;
-use super::means::computed;
 use super::server::Server;
+use super::setup::computed;
 use crate::broker::{Answer, OrderTo, Snapshot};
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
 /// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the
 /// memory meanwhile.
-const YOUNG: Duration = Duration::from_millis(1);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Server {
     /// Answers whoever can be answered.
@@ -33,7 +33,7 @@ impl Server {
     /// While requests wait that a whole round has left waiting: grants what has come free since, and what has
     /// come since and fits.
     fn serve_briefly(&mut self, reclaiming: bool, now: Duration) {
-        let (mut snapshot, seen) = match self.rounds.take_seen(YOUNG, now) {
+        let (mut snapshot, seen) = match self.rounds.take_seen(SNAPSHOT_TIMEOUT, now) {
             Some(young) if !reclaiming => young,
             _ => (self.sample(), now),
         };
@@ -49,7 +49,7 @@ impl Server {
             && !reclaiming
         {
             // Most new requests find room; the fast path may use a snapshot up to 1 ms old.
-            let is_young = now.saturating_sub(seen) < YOUNG;
+            let is_young = now.saturating_sub(seen) < SNAPSHOT_TIMEOUT;
             let (mut snapshot, seen) = if is_young {
                 (remembered, seen)
             } else {

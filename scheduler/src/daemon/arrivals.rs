@@ -9,7 +9,7 @@ use crate::client::ClientId;
 
 /// Guests that wait for what is looked up, by the number they have as clients.
 #[derive(Default)]
-pub(super) struct Coming(pub(super) BTreeMap<ClientId, Waiting>);
+pub(super) struct Arrivals(pub(super) BTreeMap<ClientId, Waiting>);
 
 /// A guest that has said hello.
 pub(super) struct Waiting {
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) until: Duration,
 }
 
-impl Coming {
+impl Arrivals {
     /// How long until the first of them has waited long enough.
     pub(super) fn due_in(&self, now: Duration) -> Option<Duration> {
         let first = self.0.values().map(|waiting| waiting.until).min()?;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::closer;
+use super::deferred_close;
 use crate::holder::packet::send;
 use crate::holder::wire::ToHolder;
 
@@ -68,7 +68,7 @@ impl Backlog {
     /// Forgets all of it: who was to be told is gone.
     pub(super) fn clear(&self) {
         let Waiting { messages, .. } = std::mem::take(&mut *self.0.lock());
-        closer::close_drivers(
+        deferred_close::close_drivers(
             u32::MAX,
             messages.into_iter().flat_map(|(_, files)| files).collect(),
         );

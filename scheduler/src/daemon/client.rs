@@ -9,13 +9,13 @@ use std::time::Duration;
 use mgb_probe::wire::{CELLS, Channel, EndsFor, Order, Reply, Request, offer, state};
 
 use super::greet::{self, Guest, Offence};
-use super::left::LeftClient;
+use super::predecessor::InheritedClient;
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
 use crate::journal::{Call, Fate};
 
 /// Rings without a request that are forgiven: some come of requests that an earlier `mgbd` has taken.
-const MOST_VAIN: u32 = 1024;
+const MAX_VAIN: u32 = 1024;
 /// Of those, what is usual.
 const FEW_VAIN: u32 = 32;
 
@@ -54,7 +54,7 @@ pub(super) struct Client {
     vain: u32,
     /// What it was told of others' waiting.
     wanted: bool,
-    /// Files that are to outlive it: see [`super::keep`].
+    /// Files that are to outlive it: see [`super::client_fds`].
     pub(super) kept: Vec<OwnedFd>,
 }
 
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// One that another `mgbd` has left.
-    pub(super) fn again(left: LeftClient, uid: u32, reader: u32) -> Result<Client, Offence> {
+    pub(super) fn again(left: InheritedClient, uid: u32, reader: u32) -> Result<Client, Offence> {
         greet::check_memory(&left.memory)?;
         let mapping = ChannelMemory::new(&left.memory, true)
             .map_err(|error| Offence::System("failed to map its memory", error))?;
@@ -236,7 +236,7 @@ impl Client {
             0 if self.anew => self.vain + 1,
             some => self.vain.saturating_sub(some as u32),
         };
-        if self.vain > MOST_VAIN {
+        if self.vain > MAX_VAIN {
             return Err(Breach::Rings);
         }
         Ok(requests)

@@ -9,8 +9,8 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::client::Client;
-use super::closer;
-use super::comer::Comer;
+use super::connection::Connection;
+use super::deferred_close;
 use super::family::{has_no_agent, is_exiting, is_killed};
 use super::greet::{self, Guest, Message, Offence};
 use super::identity::Identity;
@@ -23,21 +23,21 @@ use crate::journal::Known;
 use crate::peer::is_over;
 
 /// Requests of a user's clients that are answered before those of others are looked at again.
-const AT_ONCE: usize = 8;
+const MAX_AT_ONCE: usize = 8;
 /// How long a client is not heard that rings without a request again and again.
 const VAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {
     pub(super) fn greet(&mut self, id: u64) {
-        let Some(comer) = self.guests.get(&id) else {
+        let Some(connection) = self.guests.get(&id) else {
             return;
         };
-        let whose = comer.whose;
+        let whose = connection.whose;
         if self.may_not_send(whose.account) {
             return self.turn_away(id, &Offence::Unclosed(whose.account));
         }
-        let waited = self.now().saturating_sub(comer.since);
-        match greet::receive(&comer.socket, whose, &self.config.users, waited) {
+        let waited = self.now().saturating_sub(connection.since);
+        match greet::receive(&connection.socket, whose, &self.config.users, waited) {
             None => {}
             Some(Ok(guest)) => self.comes(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
@@ -45,7 +45,7 @@ impl Server {
     }
 
     pub(super) fn turn_away(&mut self, id: u64, offence: &Offence) {
-        let Some(Comer { socket, whose, .. }) = self.guests.remove(&id) else {
+        let Some(Connection { socket, whose, .. }) = self.guests.remove(&id) else {
             return;
         };
         // Whoever only looks whether mgbd is there connects and says nothing.
@@ -57,7 +57,7 @@ impl Server {
         }
         greet::refuse(&socket, offence);
         self.unwatch(&socket);
-        closer::close_socket(whose.account, socket);
+        deferred_close::close_socket(whose.account, socket);
         self.boards.left(self.now());
         self.changed = true;
     }
@@ -75,7 +75,7 @@ impl Server {
         }
         let is_held = self.is_to_be_held(id, &guest);
         let view = self.view_of(guest.whose);
-        let Some(Comer { socket, .. }) = self.guests.get(&id) else {
+        let Some(Connection { socket, .. }) = self.guests.get(&id) else {
             return;
         };
         let said = watched.and_then(|()| {
@@ -100,7 +100,7 @@ impl Server {
             }
             return;
         }
-        let Some(Comer { socket, .. }) = self.guests.remove(&id) else {
+        let Some(Connection { socket, .. }) = self.guests.remove(&id) else {
             return;
         };
         let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
@@ -161,7 +161,7 @@ impl Server {
     /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard
     /// that is known to the next `mgbd`. False: nobody holds it.
     fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
-        let (Some(holder), Some(Comer { socket, .. })) = (&self.holder, self.guests.get(&id)) else {
+        let (Some(holder), Some(Connection { socket, .. })) = (&self.holder, self.guests.get(&id)) else {
             return false;
         };
         if guest.observer {
@@ -277,7 +277,7 @@ impl Server {
         if let Some(line) = client.line {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
-            closer::close_socket(client.uid, line.socket);
+            deferred_close::close_socket(client.uid, line.socket);
         }
         self.unwatch(&client.pidfd);
         self.pauses.forget(id);
@@ -298,7 +298,7 @@ impl Server {
         };
         let Some(line) = &client.line else { return };
         let account = client.uid;
-        if self.may_not_send(account) && closer::has_files(&line.socket) {
+        if self.may_not_send(account) && deferred_close::has_files(&line.socket) {
             return self.cut_off(id, &Offence::Unclosed(account));
         }
         match Message::receive(&line.socket, account) {
@@ -328,11 +328,11 @@ impl Server {
         for id in later.into_iter().chain(posting) {
             let uid = self.clients.get(&id).map_or(0, |client| client.uid);
             let of_user = taken.entry(uid).or_default();
-            if *of_user >= AT_ONCE {
+            if *of_user >= MAX_AT_ONCE {
                 full.get_or_insert(id);
                 self.posting.insert(id);
             } else {
-                *of_user += self.take_requests_of(id, AT_ONCE - *of_user);
+                *of_user += self.take_requests_of(id, MAX_AT_ONCE - *of_user);
             }
         }
         self.hears_from = full.unwrap_or(0);
@@ -419,7 +419,7 @@ impl Server {
             self.unwatch(&line.doorbell);
             // The holder has the socket too: only this tells the client.
             let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
-            closer::close_socket(account, line.socket);
+            deferred_close::close_socket(account, line.socket);
         }
         self.changed = true;
     }

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use super::closer;
+use super::deferred_close;
 use super::server::Server;
 
 /// How often they are counted.
@@ -23,13 +23,13 @@ impl Server {
         let kept = self.clients.values().map(|client| client.kept.len());
         let kept = kept.sum::<usize>() + self.keeper.files();
         let accounted = OWN + self.guests.len() + OF_CLIENT * (self.clients.len() + self.guests.len()) + kept;
-        let (unclosed, open) = (closer::unclosed(), open_descriptors());
+        let (unclosed, open) = (deferred_close::unclosed(), open_descriptors());
         // Kernels before 6.2 do not say how many are open.
         let excess = open.saturating_sub(accounted).max(unclosed);
         match self.descriptors.is_news(excess) {
             None => {}
             Some(true) => {
-                let (users, limit) = (closer::stuck_users(), self.descriptors.limit);
+                let (users, limit) = (deferred_close::stuck_users(), self.descriptors.limit);
                 tracing::warn!(
                     open,
                     accounted,

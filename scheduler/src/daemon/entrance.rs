@@ -7,19 +7,19 @@ use std::time::Duration;
 use rustix::event::epoll;
 use rustix::net::SocketFlags;
 
-use super::closer;
-use super::comer::Comer;
+use super::connection::Connection;
+use super::deferred_close;
 use super::greet::{self, Offence};
 use super::identity::Identity;
-use super::server::{MOST_GUESTS, Server};
+use super::server::{MAX_GUESTS, Server};
 use super::source::Source;
 
 /// Connections that are taken in a turn of the loop: the others are there in the next one.
-const MOST_ACCEPTED: usize = 4;
+const MAX_ACCEPTED: usize = 4;
 
 impl Server {
     pub(super) fn accept(&mut self) {
-        for _ in 0..MOST_ACCEPTED {
+        for _ in 0..MAX_ACCEPTED {
             if !self.doors.take(self.now()) {
                 return self.close_doors();
             }
@@ -43,19 +43,19 @@ impl Server {
                 .is_ok()
             {
                 let since = self.now();
-                self.guests.insert(id, Comer { socket, whose, since });
+                self.guests.insert(id, Connection { socket, whose, since });
             }
         }
     }
 
     /// Whether nothing that the user's clients send is taken: it could not be closed.
     pub(super) fn may_not_send(&self, uid: u32) -> bool {
-        closer::is_blocked(uid) || self.descriptors.are_scarce(uid)
+        deferred_close::is_blocked(uid) || self.descriptors.are_scarce(uid)
     }
 
     fn send_away(&self, socket: OwnedFd, whose: Identity, why: &Offence) {
         greet::refuse(&socket, why);
-        closer::close_socket(whose.account, socket);
+        deferred_close::close_socket(whose.account, socket);
     }
 
     /// Leaves who connects waiting for a moment.
@@ -84,17 +84,17 @@ impl Server {
             return Err(Offence::Full);
         }
         let mut guests: BTreeMap<u32, usize> = BTreeMap::new();
-        for comer in self.guests.values() {
-            *guests.entry(comer.whose.account).or_default() += 1;
+        for connection in self.guests.values() {
+            *guests.entry(connection.whose.account).or_default() += 1;
         }
         let own = guests.get(&account).copied().unwrap_or(0);
         if self.config.users.are_several() && !whose.administers {
             let clients = self.clients.values().filter(|client| client.uid == account);
-            if own >= MOST_GUESTS / 2 || clients.count() >= free {
+            if own >= MAX_GUESTS / 2 || clients.count() >= free {
                 return Err(Offence::UserFull(account));
             }
         }
-        if self.guests.len() < MOST_GUESTS {
+        if self.guests.len() < MAX_GUESTS {
             return Ok(());
         }
         let most = guests.into_iter().max_by_key(|(_, count)| *count);
@@ -102,8 +102,10 @@ impl Server {
         let mut of_most = self
             .guests
             .iter()
-            .filter(|(_, comer)| comer.whose.account == most);
-        let silent = of_most.find(|(_, comer)| comer.is_silent()).map(|(id, _)| *id);
+            .filter(|(_, connection)| connection.whose.account == most);
+        let silent = of_most
+            .find(|(_, connection)| connection.is_silent())
+            .map(|(id, _)| *id);
         self.turn_away(silent.ok_or(Offence::Full)?, &Offence::Full);
         Ok(())
     }

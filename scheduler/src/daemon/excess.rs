@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::closer;
+use super::deferred_close;
 
 /// So many more than are accounted for are worth a line.
 const MAX_EXCESS: usize = 256;
@@ -32,8 +32,8 @@ impl Descriptors {
     /// Whether so many wait to be closed that none of the user's may come: for those the kernel might find no
     /// number, and close them in the loop. Users who have none there come last.
     pub(super) fn are_scarce(&self, uid: u32) -> bool {
-        let (unclosed, part) = (closer::unclosed(), self.limit / UNCLOSED_PART);
-        unclosed >= 2 * part || unclosed >= part && closer::unclosed_of(uid) > 0
+        let (unclosed, part) = (deferred_close::unclosed(), self.limit / UNCLOSED_PART);
+        unclosed >= 2 * part || unclosed >= part && deferred_close::unclosed_of(uid) > 0
     }
 
     /// What is to be said of an excess: it has doubled (true), or is over.

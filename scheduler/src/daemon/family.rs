@@ -50,7 +50,7 @@ pub(super) fn is_exiting(pid: u32) -> bool {
 }
 
 /// The threads of a process that are looked at: the program that follows another one begins with one.
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
 /// Whether a process that has hung up runs another program than the one that connected (`exec`), so that
 /// nothing of that is left: the agent of its first program is none of its threads. One that has only closed
@@ -60,7 +60,7 @@ pub(super) fn has_no_agent(pid: u32) -> bool {
         return false;
     };
     let names = threads
-        .take(MOST_THREADS)
+        .take(MAX_THREADS)
         .map(|thread| std::fs::read_to_string(thread?.path().join("comm")));
     let mut count = 0;
     // A thread that has just ended has no name.
@@ -68,7 +68,7 @@ pub(super) fn has_no_agent(pid: u32) -> bool {
         .flatten()
         .inspect(|_| count += 1)
         .any(|name| name.trim_end() == AGENT);
-    !has_agent && (1..MOST_THREADS).contains(&count)
+    !has_agent && (1..MAX_THREADS).contains(&count)
 }
 
 /// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the

@@ -1,11 +1,11 @@
-//! Files that clients have kept: see [`super::keep`]. Where a user's clients send too many lists of them,
+//! Files that clients have kept: see [`super::client_fds`]. Where a user's clients send too many lists of them,
 //! these wait in their sockets ([`super::lists`]).
 
 use std::collections::BTreeMap;
 
 use mgb_probe::wire::{KEEP, MOST_KEPT};
 
-use super::closer;
+use super::deferred_close;
 use super::greet::Message;
 use super::lists::EVERY;
 use super::server::Server;
@@ -31,7 +31,7 @@ impl Server {
             if let Some(client) = self.clients.get_mut(&id) {
                 let files = std::mem::take(&mut message.descriptors);
                 let old = std::mem::replace(&mut client.kept, files);
-                closer::close_drivers(client.uid, old);
+                deferred_close::close_drivers(client.uid, old);
             }
             self.hold_files(id);
             return;
@@ -70,7 +70,7 @@ impl Server {
         };
         for id in losers {
             if let Some(client) = self.clients.get_mut(&id) {
-                closer::close_drivers(client.uid, std::mem::take(&mut client.kept));
+                deferred_close::close_drivers(client.uid, std::mem::take(&mut client.kept));
             }
             self.hold_files(id);
             self.warn_of_unkept(id, "its user has most files open, and others have some as well");

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::client::Client;
 use super::greet::Guest;
 use super::identity::Identity;
-use super::{remember, subordinate};
+use super::{history_file, subordinate};
 use crate::broker::Remembered;
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
@@ -134,7 +134,7 @@ fn file(bytes: &[u8]) -> (OwnedFd, PathBuf) {
 /// What programs took before, as any bytes say it; `None`: they say nothing.
 pub fn past(bytes: &[u8]) -> Option<Remembered> {
     let (_file, path) = file(bytes);
-    remember::read(&path).ok()
+    history_file::read(&path).ok()
 }
 
 /// Any bytes are settings of mgbd and of programs, quotas, subordinate users and a lock file's note, or a

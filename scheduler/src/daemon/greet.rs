@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use super::closer;
+use super::deferred_close;
 use super::identity::{Identity, own};
 use crate::channel_memory::ChannelMemory;
 use crate::peer::{groups, is_of, is_over, peer, process};
@@ -109,7 +109,7 @@ impl Message {
     pub(super) fn receive(socket: &OwnedFd, account: u32) -> Result<Message, Errno> {
         let mut buffer = [0; 256];
         // Room for all there can be: the kernel would close the others here, and wait for that.
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(closer::MAX_SENT))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(deferred_close::MAX_SENT))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::net::recvmsg(
             socket,
@@ -142,7 +142,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         if !self.descriptors.is_empty() {
-            closer::close(self.account, std::mem::take(&mut self.descriptors));
+            deferred_close::close(self.account, std::mem::take(&mut self.descriptors));
         }
     }
 }

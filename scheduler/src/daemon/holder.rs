@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 use super::apart::OwnThread;
 use super::backlog::Backlog;
 use super::client::Client;
-use super::left::{Left, LeftClient};
+use super::predecessor::{InheritedClient, Predecessor};
 use super::service::OWN;
 use super::spawner::Spawner;
 use crate::client::ClientId;
@@ -25,7 +25,7 @@ use crate::holder::wire::{FromHolder, ToHolder, VERSION};
 use crate::holder::{Again, find};
 
 /// How long a holder may take to greet.
-const GREETING: Duration = Duration::from_secs(10);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may take to start MPS, and before that its predecessor to stop one.
 const STARTING: Duration = Duration::from_secs(40);
 /// How long to wait for MPS to end.
@@ -118,7 +118,7 @@ impl Holder {
     ///
     /// # Errors
     /// When another `mgbd` has the holder and lives, or there are no threads for it.
-    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Left), NoHolder> {
+    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Predecessor), NoHolder> {
         let failed = |error: std::io::Error| NoHolder::Failed(error.to_string());
         let wants_mps = is.wants_mps;
         let mut holder = Holder {
@@ -148,13 +148,13 @@ impl Holder {
                     pipe: None,
                     note: wants_mps.then_some(why),
                 };
-                Ok((holder, mps, Left::default()))
+                Ok((holder, mps, Predecessor::default()))
             }
         }
     }
 
     /// Connects, and waits for MPS and what is left if told so.
-    fn connect(&mut self, waits: bool) -> Result<(MpsState, Left), NoHolder> {
+    fn connect(&mut self, waits: bool) -> Result<(MpsState, Predecessor), NoHolder> {
         self.tried = Instant::now();
         let line = self.dial(waits).map_err(NoHolder::Failed)?;
         let adopt = ToHolder::Adopt {
@@ -166,7 +166,7 @@ impl Holder {
         };
         let broken = |error: Errno| NoHolder::Failed(format!("the holder does not answer: {error}"));
         send(&line, &adopt, &[self.lifeline.shown.as_fd()]).map_err(broken)?;
-        let (mut mps, mut left) = (MpsState::default(), Left::default());
+        let (mut mps, mut left) = (MpsState::default(), Predecessor::default());
         if waits {
             let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(STARTING));
             loop {
@@ -177,10 +177,10 @@ impl Holder {
                     FromHolder::Listener => left.listener = files.pop(),
                     FromHolder::Journal => left.journal = files.pop(),
                     FromHolder::Client { id, pid, granted } => {
-                        left.clients.extend(LeftClient::new(id, pid, granted, files));
+                        left.clients.extend(InheritedClient::new(id, pid, granted, files));
                     }
                     FromHolder::Files { id } => {
-                        let is_last = |client: &&mut LeftClient| client.id == id;
+                        let is_last = |client: &&mut InheritedClient| client.id == id;
                         if let Some(client) = left.clients.last_mut().filter(is_last) {
                             client.kept = files;
                         }
@@ -200,7 +200,7 @@ impl Holder {
     /// a new one. `waits`: for one that ends and may be stopping MPS, after which the new one greets.
     fn dial(&mut self, waits: bool) -> Result<OwnedFd, String> {
         if let Some(line) = self.inherited.take()
-            && matches!(greeted(&line, GREETING), Ok(true))
+            && matches!(greeted(&line, HELLO_TIMEOUT), Ok(true))
         {
             return Ok(line);
         }
@@ -209,7 +209,7 @@ impl Holder {
             let patience = if waits && found.is_none() {
                 STARTING
             } else {
-                GREETING
+                HELLO_TIMEOUT
             };
             let line = match found {
                 Some(line) => line,

@@ -12,7 +12,7 @@ const BURST: u32 = 128;
 /// From one to the next when there are more.
 pub(super) const EVERY: Duration = Duration::from_millis(10);
 /// Users that are remembered.
-const MOST_USERS: usize = 256;
+const MAX_USERS: usize = 256;
 
 /// Who sends lists.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Lists(BTreeMap<u32, Bucket>);
 impl Lists {
     /// Whether a client of the user may send one more.
     pub(super) fn take(&mut self, uid: u32, now: Duration) -> bool {
-        if self.0.len() > MOST_USERS {
+        if self.0.len() > MAX_USERS {
             self.0.clear();
         }
         let full = || Bucket::new(BURST, EVERY, now);

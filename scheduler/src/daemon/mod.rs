@@ -10,14 +10,14 @@
 //! | `excess`   | how many more than clients account for, and when that is news |
 //! | `audit`    | a line of the log for each order of a person |
 //! | `arrivals` | who has said hello and waits for what is looked up |
-//! | `coming`   | how they come in |
+//! | `admission` | how they come in |
 //! | `lookups`  | what is looked up beside the loop, since it may hang |
 //! | `pool`, `apart` | the threads for what may hang |
-//! | `closer`   | closes what clients sent, which may take its time |
+//! | `deferred_close` | closes what clients sent, which may take its time |
 //! | `unanswered` | how many requests wait of each user |
 //! | `entrance` | who comes in |
 //! | `bucket`   | how often something may be done |
-//! | `doors`    | how many connections are taken |
+//! | `connect_rate` | how many connections are taken |
 //! | `lists`    | how often clients may have files kept |
 //! | `pause`, `pauses` | what is not heard for a moment |
 //! | `ration`   | how often the log tells of what clients do wrong |
@@ -32,9 +32,9 @@
 //! | `ending`   | how such a process is ended |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `files`    | files that clients have kept |
-//! | `keep`     | files of the driver's that outlive their process |
-//! | `remember` | the file of what programs took |
-//! | `show`     | the node view |
+//! | `client_fds` | files of the driver's that outlive their process |
+//! | `history_file` | the file of what programs took |
+//! | `node_view` | the node view |
 //! | `fit`      | what of it fits |
 //! | `health`, `failing` | has GPUs drained that fail |
 //! | `foreign`  | how busy programs outside MGB keep the GPUs |
@@ -43,26 +43,27 @@
 //! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
 //! | `quotas`   | what holds for the users of clients |
-//! | `means`    | what the loop is set up with |
+//! | `setup` | what the loop is set up with |
 //! | `service`  | what systemd is told |
-//! | `boards`   | the node view of each user |
+//! | `user_views` | the node view of each user |
 //! | `hold`     | what the loop has the holder hold |
 //! | `backlog`  | what a holder that does not read is told later |
 //! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
-//! | `left`     | what an `mgbd` that ended without a word left |
-//! | `take_over` | going on with that |
+//! | `predecessor` | what an `mgbd` that ended without a word left |
+//! | `recover` | going on with that |
 //! | `book`     | the journal's file |
-//! | `take_down` | what is written there, and when |
+//! | `journal_write` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
-//! | `comer`    | who has connected and is not greeted yet |
+//! | `connection` | who has connected and is not greeted yet |
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
-// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `closer`, the
+// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `deferred_close`, the
 // node's). What is allowed here waits for the kernel alone, or for what is mgbd's own.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod activity;
+mod admission;
 mod answers;
 mod apart;
 mod arrivals;
@@ -73,17 +74,16 @@ mod arrivals;
 mod audit;
 mod backlog;
 mod beyond;
-mod boards;
 mod book;
 mod bucket;
 mod client;
-mod closer;
-mod comer;
-mod coming;
+mod client_fds;
 mod config;
+mod connect_rate;
+mod connection;
 mod connections;
+mod deferred_close;
 mod descriptors;
-mod doors;
 mod ending;
 mod entrance;
 mod error;
@@ -102,6 +102,8 @@ pub mod fuzzing;
 mod greet;
 #[allow(clippy::disallowed_methods, reason = "a thread that asks the driver")]
 mod health;
+#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
+mod history_file;
 mod hold;
 #[allow(
     clippy::disallowed_methods,
@@ -112,10 +114,9 @@ mod holder;
 mod host_memory;
 #[allow(clippy::disallowed_methods, reason = "the kernel's own words on processes")]
 mod identity;
-mod keep;
+mod journal_write;
 mod late;
 mod late_processes;
-mod left;
 #[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
 mod listener;
 mod lists;
@@ -126,24 +127,24 @@ mod lists;
 mod lookups;
 #[allow(clippy::disallowed_methods, reason = "in threads of its own")]
 mod marks;
-mod means;
 mod memory_monitor;
+#[allow(clippy::disallowed_methods, reason = "shared memory that is its own")]
+mod node_view;
 mod overhead;
 mod pause;
 mod pauses;
 mod pool;
+mod predecessor;
 mod quota_file;
 mod quotas;
 mod ration;
 mod rations;
 mod reclaim;
-#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
-mod remember;
+mod recover;
 mod rounds;
 mod server;
 mod service;
-#[allow(clippy::disallowed_methods, reason = "shared memory that is its own")]
-mod show;
+mod setup;
 mod signal;
 mod sleep;
 mod source;
@@ -157,9 +158,8 @@ mod spawner;
     reason = "the administrator's file, as it is and as it changes"
 )]
 mod subordinate;
-mod take_down;
-mod take_over;
 mod unanswered;
+mod user_views;
 
 use std::os::fd::OwnedFd;
 

@@ -18,7 +18,7 @@ use crate::node::{Memory, Node, Resident};
 
 /// Between two samples of a GPU: many programs live for a second or two. A list takes the driver 40 us, at
 /// most some 15 ms while processes come and go (an H200).
-const EVERY: Duration = Duration::from_millis(250);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Bytes that a client's process has beside its tasks and an ordinary context.
 pub(super) type Overhead = (ClientId, u64);
@@ -52,7 +52,7 @@ impl Overheads {
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Option<(usize, Vec<Overhead>)> {
-        let is_due = |sample: &Sample| now.saturating_sub(sample.at) >= EVERY;
+        let is_due = |sample: &Sample| now.saturating_sub(sample.at) >= SAMPLE_INTERVAL;
         let gpu = self.last.iter().position(is_due)?;
         let last = &mut self.last[gpu];
         last.at = now;

@@ -54,7 +54,7 @@ impl Server {
 
     /// Does what SIGHUP asks for.
     pub(super) fn reload(&mut self) {
-        // Left in the socket they would fill it, and later signals would say nothing.
+        // Predecessor in the socket they would fill it, and later signals would say nothing.
         if let Some(told) = &self.config.reload {
             let mut bytes = [0; 64];
             while rustix::net::recv(told, &mut bytes, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {

@@ -21,7 +21,7 @@ use crate::ledger::Reclaiming;
 
 /// How long after the process is gone its room stays charged although the sums
 /// do not come out. Measured with driver 580, memory is free when the exit shows,
-/// or some 40 ms later where `mgbd` has files of the process to close (see `keep`).
+/// or some 40 ms later where `mgbd` has files of the process to close (see `client_fds`).
 const SETTLED: Duration = Duration::from_millis(100);
 /// How long room is kept after a death where the driver says nothing.
 const BLIND: Duration = Duration::from_millis(500);

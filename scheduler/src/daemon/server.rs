@@ -9,41 +9,41 @@ use mgb_probe::{Hello, Spin, wire};
 use rustix::event::epoll;
 
 use super::activity::Activities;
-use super::arrivals::Coming;
-use super::boards::Boards;
+use super::arrivals::Arrivals;
 use super::book::{Book, Pending};
 use super::client::Client;
-use super::closer;
-use super::comer::Comer;
+use super::client_fds::ClientFds;
 use super::config::Config;
-use super::doors::Doors;
+use super::connect_rate::Doors;
+use super::connection::Connection;
+use super::deferred_close;
 use super::ending::Done;
 use super::error::DaemonError;
 use super::excess::Descriptors;
 use super::foreign::ForeignLoads;
 use super::greet::Offence;
 use super::health::HealthWatch;
+use super::history_file::HistoryFile;
 use super::holder::Holder;
 use super::identity::Identities;
-use super::keep::Keeper;
 use super::late_processes::LateProcesses;
 use super::listener::Listener;
 use super::lists::Lists;
 use super::lookups::Lookups;
-use super::means::{boot_clock, computed, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
+use super::node_view;
 use super::overhead::Overheads;
 use super::pauses::Pauses;
 use super::quota_file::QuotaFile;
 use super::ration::Ration;
 use super::rations::Rations;
 use super::reclaim::Reclaims;
-use super::remember::Memory;
 use super::rounds::Rounds;
 use super::service::Service;
-use super::show;
+use super::setup::{boot_clock, computed, open_holder, raise_descriptor_limit};
 use super::source::Source;
 use super::unanswered::Unanswered;
+use super::user_views::UserViews;
 use crate::Broker;
 use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
@@ -52,14 +52,14 @@ use crate::note::Note;
 use crate::seccomp;
 
 /// How long a connection may stay silent before it has to have said hello.
-pub(super) const GREETING: Duration = Duration::from_secs(5);
+pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that have not said hello yet, at once.
-pub(super) const MOST_GUESTS: usize = 128;
+pub(super) const MAX_GUESTS: usize = 128;
 /// Deaths that are dealt with in a turn of the loop, each of which may leave many tasks: the others are there
 /// in the next one.
-const MOST_DEATHS: usize = 1;
+const MAX_DEATHS: usize = 1;
 /// Clients at once, if descriptors allow.
-const MOST_CLIENTS: usize = 4096;
+const MAX_CLIENTS: usize = 4096;
 
 /// A running `mgbd`.
 pub struct Server {
@@ -67,7 +67,7 @@ pub struct Server {
     pub(super) listener: Listener,
     /// `None` where there is nothing that needs one.
     pub(super) holder: Option<Holder>,
-    pub(super) boards: Boards,
+    pub(super) boards: UserViews,
     pub(super) config: Config,
     pub(super) node: Box<dyn Node>,
     /// Watched by the epoll as long as it is open.
@@ -83,7 +83,7 @@ pub struct Server {
     pub(super) beyond: BTreeMap<ClientId, Done>,
     /// and about those that have it for longer than they may.
     pub(super) late: LateProcesses,
-    pub(super) memory: Memory,
+    pub(super) history: HistoryFile,
     pub(super) service: Service,
     pub(super) quotas: QuotaFile,
     /// The journal; `None` where nobody would have it after this process.
@@ -94,14 +94,14 @@ pub struct Server {
     pub(super) recent: Option<(Snapshot, Duration)>,
     pub(super) rounds: Rounds,
     pub(super) reclaims: Reclaims,
-    pub(super) keeper: Keeper,
+    pub(super) keeper: ClientFds,
     pub(super) clients: BTreeMap<ClientId, Client>,
     /// Clients with requests that are not taken yet.
     pub(super) posting: BTreeSet<ClientId>,
     /// The first of them that is heard.
     pub(super) hears_from: ClientId,
-    pub(super) guests: BTreeMap<u64, Comer>,
-    pub(super) coming: Coming,
+    pub(super) guests: BTreeMap<u64, Connection>,
+    pub(super) coming: Arrivals,
     pub(super) identities: Identities,
     pub(super) lookups: Lookups,
     /// Ends with the server.
@@ -150,7 +150,7 @@ impl Server {
         // Before anything that clients have sent is open here.
         let lookups = Lookups::new().map_err(DaemonError::Lookups)?;
         let quotas = QuotaFile::read(config.quotas.clone(), node.gpus(), &lookups)?;
-        let boards = Boards::new(config.users.are_several())?;
+        let boards = UserViews::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener)?;
         let adopted = left.listener.take();
@@ -219,7 +219,7 @@ impl Server {
         let identities = Identities::new(config.subordinates.clone());
         let start = boot_clock();
         let mut server = Server {
-            memory: Memory::open(config.past.clone(), &mut broker),
+            history: HistoryFile::open(config.past.clone(), &mut broker),
             broker,
             memory_monitor: MemoryMonitor::new(hello.gpus.len(), lookups.marks()),
             activities: Activities::default(),
@@ -230,9 +230,9 @@ impl Server {
             recent: None,
             rounds: Rounds::default(),
             // Four descriptors each, and half of all for what is kept.
-            most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 4).clamp(1, MOST_CLIENTS),
+            most_clients: ((descriptors / 2).saturating_sub(MAX_GUESTS + 64) / 4).clamp(1, MAX_CLIENTS),
             most_kept: descriptors / 2,
-            keeper: Keeper::new(node.as_ref()),
+            keeper: ClientFds::new(node.as_ref()),
             listener,
             holder,
             boards,
@@ -246,7 +246,7 @@ impl Server {
             posting: BTreeSet::new(),
             hears_from: 0,
             guests: BTreeMap::new(),
-            coming: Coming::default(),
+            coming: Arrivals::default(),
             identities,
             lookups,
             health: None,
@@ -272,7 +272,7 @@ impl Server {
             book: None,
             pending: Pending::default(),
         };
-        server.take_over(left);
+        server.recover(left);
         // After what the mgbd before knew of it, and before this thread may make fewer system calls.
         server.watch_health().map_err(DaemonError::Lookups)?;
         Ok(server)
@@ -307,19 +307,19 @@ impl Server {
         self.service.stops();
         let Server {
             holder,
-            memory,
+            history,
             mut broker,
             listener,
             clients,
             ..
         } = self;
-        memory.finish(&mut broker);
+        history.finish(&mut broker);
         // Clients that wait are told before MPS is waited for. What they sent may wait for somebody as it is
         // closed: that is left to the process's end.
         drop(listener);
         for client in clients.into_values() {
             if let Some(line) = client.line {
-                closer::close_socket(client.uid, line.socket);
+                deferred_close::close_socket(client.uid, line.socket);
             }
         }
         if let Some(holder) = holder {
@@ -356,7 +356,7 @@ impl Server {
                 Source::Process(id) => Some(*id),
                 _ => None,
             });
-            for id in dead.take(MOST_DEATHS) {
+            for id in dead.take(MAX_DEATHS) {
                 self.died(id, seen);
             }
             for source in sources {
@@ -383,7 +383,7 @@ impl Server {
         let late: Vec<u64> = self
             .guests
             .iter()
-            .filter(|(_, comer)| now.saturating_sub(comer.since) > GREETING)
+            .filter(|(_, connection)| now.saturating_sub(connection.since) > HELLO_TIMEOUT)
             .map(|(id, _)| *id)
             .collect();
         for id in late {
@@ -426,7 +426,7 @@ impl Server {
             self.check_overheads(gpu, &seen, now);
         }
         self.check_times(now);
-        self.memory.check(&mut self.broker, now);
+        self.history.check(&mut self.broker, now);
         self.note(&[]);
         self.note_waits(now);
         self.service.lives(now);
@@ -434,7 +434,7 @@ impl Server {
 
     pub(super) fn show(&mut self, now: Duration) {
         let began = computed();
-        let view = show::node_view(
+        let view = node_view::node_view(
             &self.hello,
             &self.broker,
             &self.memory_monitor.gpus,

@@ -11,7 +11,7 @@ use crate::peer::is_of;
 
 impl Server {
     /// Whether ending a client's process harms nobody else. Under MPS the driver takes down what a killed
-    /// process has at work, and its neighbours with it, unless its files are kept: see `keep`.
+    /// process has at work, and its neighbours with it, unless its files are kept: see `client_fds`.
     pub(super) fn may_end(&self, client: &Client) -> bool {
         self.hello.mps_pipe.is_none() || !client.kept.is_empty()
     }

@@ -5,22 +5,22 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 
 use super::holder::Holder;
-use super::server::{GREETING, Server};
+use super::server::{HELLO_TIMEOUT, Server};
 
 /// Between two samples while a request waits: foreign memory may come free.
-const WAITING: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the node view is written while there are clients.
-const SHOWING: Duration = Duration::from_millis(200);
+const VIEW_INTERVAL: Duration = Duration::from_millis(200);
 /// The same after a change: writing it costs as much as several answers.
-const SHOWING_CHANGES: Duration = Duration::from_millis(20);
+const CHANGES_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two samples while an observer is connected: only the driver shows what programs take.
-const SHOWING_WATCHED: Duration = Duration::from_millis(25);
+const WATCHED_INTERVAL: Duration = Duration::from_millis(25);
 /// After so many times as long as it takes to write, so that few requests find it under way; but no later
 /// than this. It takes a millisecond where there are thousands of tasks.
-const SHOWING_PAUSE: u32 = 200;
-const SHOWING_LATEST: Duration = Duration::from_secs(1);
+const VIEW_PART: u32 = 200;
+const MAX_VIEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two tries to reach a GPU that the driver could not.
-const LOOKING: Duration = Duration::from_secs(1);
+const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Waits for events, awake at first after a request: programs that end a task often begin
@@ -53,22 +53,22 @@ impl Server {
         if self.memory_monitor.lost() == 0 || now < self.look_again {
             return false;
         }
-        self.look_again = now + LOOKING;
+        self.look_again = now + LOST_INTERVAL;
         true
     }
 
     /// When the node view is to be written next.
     pub(super) fn shows_in(&self) -> Option<Duration> {
         let after = if self.changed {
-            SHOWING_CHANGES
+            CHANGES_INTERVAL
         } else if self.clients.is_empty() {
             return None;
         } else if self.clients.values().any(|client| client.observer) {
-            SHOWING_WATCHED
+            WATCHED_INTERVAL
         } else {
-            SHOWING
+            VIEW_INTERVAL
         };
-        let pause = (self.shown_for * SHOWING_PAUSE).min(SHOWING_LATEST);
+        let pause = (self.shown_for * VIEW_PART).min(MAX_VIEW_INTERVAL);
         Some((self.shown + after.max(pause)).saturating_sub(self.now()))
     }
 
@@ -101,14 +101,14 @@ impl Server {
         if let Some(wait) = self.holder.as_ref().and_then(Holder::tells_in) {
             sooner(wait);
         }
-        if let Some(wait) = self.memory.interval(&self.broker, now) {
+        if let Some(wait) = self.history.interval(&self.broker, now) {
             sooner(wait);
         }
         if let Some(wait) = self.broker.next_turn_in(now) {
             sooner(wait);
         }
         if self.broker.waiting() || self.broker.presses() {
-            sooner(WAITING);
+            sooner(SAMPLE_INTERVAL);
         }
         if let Some(wait) = self.rounds.due_in(now) {
             sooner(wait);
@@ -123,7 +123,7 @@ impl Server {
             sooner(wait);
         }
         if !self.guests.is_empty() {
-            sooner(GREETING);
+            sooner(HELLO_TIMEOUT);
         }
         if let (Some(limit), Some(since)) = (self.config.idle_exit, self.idle) {
             sooner((since + limit).saturating_sub(now) + Duration::from_millis(1));

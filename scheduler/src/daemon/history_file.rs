@@ -19,9 +19,9 @@ use crate::broker::Remembered;
 /// The format that is written, and the only one that is read.
 const VERSION: u32 = 1;
 /// Between two writes: what a killed `mgbd` has learned in this time is lost.
-const EVERY: Duration = Duration::from_secs(30);
+const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 /// More than the bounds on what is remembered can make of it.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Content {
@@ -32,16 +32,16 @@ struct Content {
 
 /// The file of what programs took before, and the thread that writes it.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct HistoryFile {
     file: PathBuf,
     /// When something may be written next.
     due: Duration,
     writes: Option<JoinHandle<()>>,
 }
 
-impl Memory {
+impl HistoryFile {
     /// Has the broker begin with what the file says.
-    pub(super) fn open(file: PathBuf, broker: &mut Broker) -> Memory {
+    pub(super) fn open(file: PathBuf, broker: &mut Broker) -> HistoryFile {
         match read(&file) {
             Ok(remembered) => broker.recall(&remembered),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -51,9 +51,9 @@ impl Memory {
                 "cannot read what programs took before: it is learned anew, and the file is replaced"
             ),
         }
-        Memory {
+        HistoryFile {
             file,
-            due: EVERY,
+            due: SAVE_INTERVAL,
             writes: None,
         }
     }
@@ -68,7 +68,7 @@ impl Memory {
         if self.interval(broker, now).is_none_or(|wait| !wait.is_zero()) {
             return;
         }
-        self.due = now + EVERY;
+        self.due = now + SAVE_INTERVAL;
         if self.writes.as_ref().is_some_and(|writes| !writes.is_finished()) {
             return;
         }
@@ -92,7 +92,7 @@ impl Memory {
 }
 
 pub(super) fn read(file: &Path) -> io::Result<Remembered> {
-    let reader = BufReader::new(File::open(file)?.take(MOST_BYTES));
+    let reader = BufReader::new(File::open(file)?.take(MAX_BYTES));
     let content: Content = serde_json::from_reader(reader)?;
     if content.version != VERSION {
         return Err(io::Error::other(format!(
@@ -190,18 +190,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/past");
         let mut first = broker();
-        let mut memory = Memory::open(file.clone(), &mut first);
+        let mut memory = HistoryFile::open(file.clone(), &mut first);
         assert_eq!(memory.interval(&first, Duration::ZERO), None);
         learn(&mut first);
-        assert_eq!(memory.interval(&first, Duration::ZERO), Some(EVERY));
+        assert_eq!(memory.interval(&first, Duration::ZERO), Some(SAVE_INTERVAL));
         memory.check(&mut first, Duration::ZERO);
         assert!(!file.exists());
-        memory.check(&mut first, EVERY);
-        assert_eq!(memory.interval(&first, EVERY), None);
+        memory.check(&mut first, SAVE_INTERVAL);
+        assert_eq!(memory.interval(&first, SAVE_INTERVAL), None);
         memory.finish(&mut first);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let mut second = broker();
-        Memory::open(file, &mut second).finish(&mut second);
+        HistoryFile::open(file, &mut second).finish(&mut second);
         let remembered = second.remembered();
         assert_eq!(remembered, first.remembered());
         assert_ne!(remembered, Remembered::default());
@@ -216,7 +216,7 @@ mod tests {
             fs::write(&file, content).unwrap();
             assert!(read(&file).is_err(), "{content}");
             let mut broker = broker();
-            let memory = Memory::open(file.clone(), &mut broker);
+            let memory = HistoryFile::open(file.clone(), &mut broker);
             assert!(!broker.has_learned());
             learn(&mut broker);
             memory.finish(&mut broker);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::config::Config;
 use super::error::DaemonError;
 use super::holder::{Holder, Mgbd, MpsState, NoHolder};
-use super::left::Left;
 use super::listener::{ListenError, Listener};
+use super::predecessor::Predecessor;
 use crate::node::Node;
 
 /// Finds or starts the holder.
@@ -17,7 +17,7 @@ pub(super) fn open_holder(
     config: &Config,
     node: &dyn Node,
     listener: &Listener,
-) -> Result<(Option<Holder>, MpsState, Left), DaemonError> {
+) -> Result<(Option<Holder>, MpsState, Predecessor), DaemonError> {
     let off = if !config.mps {
         Some("switched off")
     } else if node.software() {
@@ -31,7 +31,7 @@ pub(super) fn open_holder(
     };
     let Some(program) = &config.holder else {
         let why = without(off.unwrap_or("no holder is to be started"));
-        return Ok((None, why, Left::default()));
+        return Ok((None, why, Predecessor::default()));
     };
     let inherited = config.holder_line.as_ref().map(|line| line.try_clone());
     let inherited =

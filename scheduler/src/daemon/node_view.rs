@@ -35,20 +35,20 @@ fn fails(ailments: &[Ailment]) -> Option<String> {
 }
 
 /// The segment; removed when dropped.
-pub(super) struct Board {
+pub(super) struct ViewFile {
     name: String,
     segment: Segment,
     /// Lines of the log about what others do to it.
     troubles: Ration,
 }
 
-impl Board {
+impl ViewFile {
     /// One that all may read, or this user alone.
-    pub(super) fn new(reader: Option<u32>) -> Result<Board, DaemonError> {
+    pub(super) fn new(reader: Option<u32>) -> Result<ViewFile, DaemonError> {
         let failed = |error: Errno| DaemonError::View(error.to_string());
         let (name, file) = make().map_err(failed)?;
         let segment = Segment::new(File::from(file));
-        let board = Board {
+        let board = ViewFile {
             name,
             segment,
             troubles: Ration::default(),
@@ -104,7 +104,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for ViewFile {
     fn drop(&mut self) {
         if self.is_there() {
             let _ = shm::unlink(self.name.as_str());

@@ -39,7 +39,7 @@ impl Server {
             .clients
             .values()
             .map(|client| (client.uid, client.reader))
-            .chain(guests.map(|comer| (comer.whose.account, comer.whose.uid)))
+            .chain(guests.map(|connection| (connection.whose.account, connection.whose.uid)))
             .collect();
         self.boards.keep(|reader| here.contains(&reader));
         let note = Note {
@@ -87,7 +87,7 @@ impl Server {
             answered: answers.iter().filter_map(|answer| self.call(answer)).collect(),
             ..Record::default()
         };
-        self.take_down(record);
+        self.write_journal(record);
     }
 
     /// Takes down which requests wait, so that each keeps its place.
@@ -101,7 +101,7 @@ impl Server {
             .map(|call| (call, now))
             .collect();
         if !waits.is_empty() {
-            self.take_down(Record {
+            self.write_journal(Record {
                 waits,
                 ..Record::default()
             });
@@ -112,7 +112,7 @@ impl Server {
         Some(self.clients.get(&answer.client)?.call(answer.cell))
     }
 
-    fn take_down(&mut self, record: Record) {
+    fn write_journal(&mut self, record: Record) {
         let Some(book) = &mut self.book else { return };
         match book.add(record) {
             Ok(false) => {}

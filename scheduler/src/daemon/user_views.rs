@@ -8,31 +8,31 @@ use std::time::Duration;
 use mgb_probe::view::NodeView;
 
 use super::error::DaemonError;
-use super::show::Board;
+use super::node_view::ViewFile;
 
 /// How long the view of a user who is gone may stay: who looks again and again does not have one made each
 /// time.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The views.
-pub(super) struct Boards {
+pub(super) struct UserViews {
     /// Who sees everything.
     own: u32,
     /// The view with everything: for all where there is one user, else for who runs `mgbd`.
-    whole: Board,
+    whole: ViewFile,
     /// Views of other accounts, each for the user who reads it; `None` where there are none.
-    others: Option<BTreeMap<(u32, u32), Board>>,
+    others: Option<BTreeMap<(u32, u32), ViewFile>>,
     /// When those of users who are gone are dropped; `None`: nobody has gone since.
     drops_at: Option<Duration>,
 }
 
-impl Boards {
+impl UserViews {
     /// For one user, or for `several`.
-    pub(super) fn new(several: bool) -> Result<Boards, DaemonError> {
+    pub(super) fn new(several: bool) -> Result<UserViews, DaemonError> {
         let own = rustix::process::geteuid().as_raw();
-        Ok(Boards {
+        Ok(UserViews {
             own,
-            whole: Board::new(if several { Some(own) } else { None })?,
+            whole: ViewFile::new(if several { Some(own) } else { None })?,
             others: several.then(BTreeMap::new),
             drops_at: None,
         })
@@ -53,11 +53,11 @@ impl Boards {
             None => (&mut self.whole, several.then_some(self.own)),
             Some(others) => match others.entry((account, uid)) {
                 Entry::Occupied(there) => (there.into_mut(), Some(uid)),
-                Entry::Vacant(free) => (free.insert(Board::new(Some(uid))?), Some(uid)),
+                Entry::Vacant(free) => (free.insert(ViewFile::new(Some(uid))?), Some(uid)),
             },
         };
         if !board.is_there() {
-            *board = Board::new(reader)?;
+            *board = ViewFile::new(reader)?;
         }
         Ok(board.name())
     }

@@ -11,8 +11,8 @@ use rustix::event::epoll;
 use super::book::Book;
 use super::client::Client;
 use super::greet::{self, Offence};
-use super::left::{Left, LeftClient};
 use super::pauses;
+use super::predecessor::{InheritedClient, Predecessor};
 use super::server::Server;
 use super::source::Source;
 use crate::broker::Answer;
@@ -21,7 +21,7 @@ use crate::journal::{Image, Known};
 
 impl Server {
     /// Takes over what was left, and begins a journal of its own.
-    pub(super) fn take_over(&mut self, left: Left) {
+    pub(super) fn recover(&mut self, left: Predecessor) {
         let gpus: Vec<String> = self.hello.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let new = || Image {
             gpus: gpus.clone(),
@@ -122,7 +122,7 @@ impl Server {
 
     /// A client with what was left of it, watched. It is told again that it is one if it may not have heard
     /// that.
-    fn connect_again(&mut self, known: &Known, left: LeftClient) -> Result<Client, Offence> {
+    fn connect_again(&mut self, known: &Known, left: InheritedClient) -> Result<Client, Offence> {
         let id = left.id;
         let client = Client::again(left, known.uid, known.reader.unwrap_or(known.uid))?;
         let Some(line) = &client.line else {

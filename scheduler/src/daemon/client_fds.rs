@@ -20,18 +20,18 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
-use super::closer;
+use super::deferred_close;
 use super::ration::Ration;
 use crate::client::ClientId;
 use crate::node::Node;
 
 /// How long to keep them where the GPU never shows a pause.
-const PATIENCE: Duration = Duration::from_secs(60);
+const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to look.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Files of processes that are gone, and the work they are kept for.
-pub(super) struct Keeper {
+pub(super) struct ClientFds {
     gone: Vec<Kept>,
     /// When to look next.
     due: Duration,
@@ -73,15 +73,15 @@ impl Kept {
     }
 }
 
-impl Keeper {
+impl ClientFds {
     /// One that takes files of the devices which `node` names.
     #[allow(clippy::disallowed_methods, reason = "the driver's devices, as mgbd starts")]
-    pub(super) fn new(node: &dyn Node) -> Keeper {
+    pub(super) fn new(node: &dyn Node) -> ClientFds {
         let paths = node.driver_files().into_iter();
         let devices = paths
             .filter_map(|path| Some(major(stat(path).ok()?.st_rdev)))
             .collect();
-        Keeper {
+        ClientFds {
             gone: Vec::new(),
             due: Duration::ZERO,
             devices,
@@ -113,7 +113,7 @@ impl Keeper {
         now: Duration,
     ) {
         if files.is_empty() || gpus.is_empty() {
-            return closer::close_drivers(uid, files);
+            return deferred_close::close_drivers(uid, files);
         }
         if let Some(left_out) = self.ends.take(now) {
             tracing::info!(
@@ -164,14 +164,14 @@ impl Keeper {
         if self.gone.is_empty() || now < self.due {
             return Vec::new();
         }
-        self.due = now + LOOK;
+        self.due = now + CHECK_INTERVAL;
         for at in (0..self.gone.len()).rev() {
             let kept = &mut self.gone[at];
             let ago = now.saturating_sub(kept.since);
             // A driver that does not say is waited for no longer than patience lasts.
             kept.gpus
                 .retain(|&gpu| !node.paused_within(gpu, ago).unwrap_or(false));
-            if kept.gpus.is_empty() || ago >= PATIENCE {
+            if kept.gpus.is_empty() || ago >= KEEP_TIMEOUT {
                 over.push(self.gone.swap_remove(at));
             }
         }
@@ -179,7 +179,7 @@ impl Keeper {
             if let Some(left_out) = self.done.take(now) {
                 kept.tell(now, left_out);
             }
-            closer::close_drivers(kept.uid, std::mem::take(&mut kept.files));
+            deferred_close::close_drivers(kept.uid, std::mem::take(&mut kept.files));
         }
         over.into_iter().map(|kept| (kept.id, kept.pid)).collect()
     }

@@ -6,18 +6,18 @@ use crate::client::ClientId;
 
 /// What was left.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Predecessor {
     /// Where clients connect, and wait to be served.
     pub(super) listener: Option<OwnedFd>,
     /// The journal.
     pub(super) journal: Option<OwnedFd>,
     /// Clients that live.
-    pub(super) clients: Vec<LeftClient>,
+    pub(super) clients: Vec<InheritedClient>,
 }
 
 /// A client that lives, and does not know that its `mgbd` is gone.
 #[derive(Debug)]
-pub(super) struct LeftClient {
+pub(super) struct InheritedClient {
     pub(super) id: ClientId,
     pub(super) pid: u32,
     /// Something was granted to it.
@@ -30,11 +30,11 @@ pub(super) struct LeftClient {
     pub(super) kept: Vec<OwnedFd>,
 }
 
-impl LeftClient {
+impl InheritedClient {
     /// With the files that came beside it; `None` if they are not those of a client.
-    pub(super) fn new(id: ClientId, pid: u32, granted: bool, files: Vec<OwnedFd>) -> Option<LeftClient> {
+    pub(super) fn new(id: ClientId, pid: u32, granted: bool, files: Vec<OwnedFd>) -> Option<InheritedClient> {
         let [pidfd, memory, socket, doorbell] = files.try_into().ok()?;
-        Some(LeftClient {
+        Some(InheritedClient {
             id,
             pid,
             granted,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::arrivals::Waiting;
-use super::comer::Comer;
+use super::connection::Connection;
 use super::greet::Guest;
 use super::lookups::{Found, LOOKUP_TIMEOUT};
 use super::server::Server;
@@ -16,14 +16,14 @@ impl Server {
     pub(super) fn comes(&mut self, id: ClientId, guest: Guest) {
         let now = self.now();
         let until = now + LOOKUP_TIMEOUT;
-        if let Some(comer) = self.guests.get_mut(&id) {
+        if let Some(connection) = self.guests.get_mut(&id) {
             // It is silent no more.
-            comer.since = now;
+            connection.since = now;
         }
         let is_asked = !guest.observer && self.lookups.program(id, guest.whose.account, guest.pid);
         self.quotas.ask(guest.whose.account, &self.lookups, now);
         let program = (!is_asked).then_some(None);
-        if let Some(Comer { socket, .. }) = self.guests.get(&id) {
+        if let Some(Connection { socket, .. }) = self.guests.get(&id) {
             // What it says next is heard when it is a client.
             self.unwatch(socket);
         }

@@ -9,14 +9,14 @@ use rustix::net::RecvFlags;
 use super::identity::Identity;
 
 /// A connection that has not said what it wants.
-pub(super) struct Comer {
+pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) whose: Identity,
     /// When the connection was accepted, or its hello was heard.
     pub(super) since: Duration,
 }
 
-impl Comer {
+impl Connection {
     /// Whether nothing has come from it, nor that it hung up.
     pub(super) fn is_silent(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
