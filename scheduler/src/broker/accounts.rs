@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::quota::{Account, Amount, Limits, Owner};
 
@@ -28,9 +29,9 @@ pub(super) struct Accounts {
     pub(super) alone: BTreeSet<(ClientId, usize)>,
     /// Processes of each user on each GPU, as of this round; `None` where places are plenty.
     pub(super) places: Option<BTreeMap<(u32, usize), u32>>,
-    /// GPUs where idle memory stays since its users may have no more in the host, one bit each, as of the
+    /// GPUs where idle memory stays since its users may have no more in the host, as of the
     /// last whole round.
-    pub(super) kept_by_swap: u64,
+    pub(super) kept_by_swap: GpuSet,
     /// Tasks that may wait, of those for whom that is limited.
     pub(super) waiting: BTreeMap<Owner, u64>,
     /// Until when waiting tasks were last counted.

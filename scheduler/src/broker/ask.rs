@@ -10,6 +10,7 @@ use super::past::Past;
 use super::{Answer, Broker, Touch, Waiting, reserved_on};
 use crate::Ledger;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 /// Most tasks that all clients of one of several users can have in the ledger at once. A task costs mgbd
@@ -160,18 +161,13 @@ impl Broker {
         self.lower_priority(key, &mut request);
         let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();
-        let allowed: Vec<usize> = (0..gpus.len())
-            .filter(|gpu| request.gpus & (1 << gpu) != 0)
-            .collect();
+        let asked = GpuSet::from_bits(request.gpus);
+        let allowed: Vec<usize> = (0..gpus.len()).filter(|gpu| asked.contains(gpu)).collect();
         let may = self.usable(key.client);
-        let usable: Vec<usize> = allowed
-            .iter()
-            .copied()
-            .filter(|gpu| may >> gpu & 1 == 1)
-            .collect();
+        let usable: Vec<usize> = allowed.iter().copied().filter(|gpu| may.contains(gpu)).collect();
         if usable.is_empty() && !allowed.is_empty() {
             if self.is_provisional(key.client) {
-                self.hold_until_known(key.client, cell, request, request.gpus, now);
+                self.hold_until_known(key.client, cell, request, asked, now);
                 return None;
             }
             self.counts.refused += 1;
@@ -181,12 +177,13 @@ impl Broker {
             self.counts.refused += 1;
             return Some(Reply::NoGpu);
         };
-        let fit = allowed
+        let fit: GpuSet = allowed
             .iter()
             .filter(|&&gpu| bytes.saturating_add(gpus[gpu].context_bytes) <= self.most_bytes(gpu))
-            .fold(0u64, |mask, gpu| mask | 1 << gpu);
+            .copied()
+            .collect();
         let open = fit & may;
-        if open == 0 {
+        if open.is_empty() {
             let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
             let wanted = bytes.saturating_add(context);
             if request.site != 0 {
@@ -279,7 +276,7 @@ impl Broker {
         if whole > self.most_bytes(gpu) {
             return Some(self.never_fits(key.client, whole, usable, now));
         }
-        if let Some(reply) = self.over_quota_alone(key, &request, 1 << gpu) {
+        if let Some(reply) = self.over_quota_alone(key, &request, GpuSet::of(gpu)) {
             self.counts.refused += 1;
             return Some(reply);
         }
@@ -298,8 +295,8 @@ impl Broker {
                 bytes,
                 expected_bytes: bytes,
                 overhead: 0,
-                gpus: 1 << gpu,
-                fit: 1 << gpu,
+                gpus: GpuSet::of(gpu),
+                fit: GpuSet::of(gpu),
                 which: None,
             },
             Duration::MAX,
@@ -329,9 +326,9 @@ impl Broker {
             client.swap_order = None;
             let reserved = reserved_on(&self.ledger, waiting.client, order.gpu);
             if reserved >= order.reserved {
-                client.cannot_swap |= 1 << order.gpu;
+                client.cannot_swap.insert(order.gpu);
             } else {
-                client.cannot_swap &= !(1 << order.gpu);
+                client.cannot_swap.remove(order.gpu);
             }
         }
         if !waiting.grows() {

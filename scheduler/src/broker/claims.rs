@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::Broker;
 use crate::client::ClientId;
 use crate::deadlock::{self, Holder};
+use crate::gpu_set::GpuSet;
 use crate::policies::Claim;
 
 impl Broker {
@@ -30,7 +31,7 @@ impl Broker {
     pub(super) fn drop_claims(
         &mut self,
         holders: &[Holder],
-        stalled: u64,
+        stalled: GpuSet,
         covered: &[Option<u64>],
         now: Duration,
     ) {
@@ -45,11 +46,10 @@ impl Broker {
         let stands = |gpu: usize, claim: &Claim| {
             let can_be_met = |request: &&deadlock::Blocked| {
                 request.client == claim.client
-                    && request.gpus & (1 << gpu) != 0
+                    && request.gpus.contains(gpu)
                     && deadlock::can_make_room(holders, request, &rooms, gpu, claim.over_elders)
             };
-            (stalled & (1 << gpu) != 0 || makes_room(gpu))
-                && blocked.iter().any(|request| can_be_met(&request))
+            (stalled.contains(gpu) || makes_room(gpu)) && blocked.iter().any(|request| can_be_met(&request))
         };
         let over: Vec<usize> = self
             .claims

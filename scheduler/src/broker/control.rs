@@ -14,6 +14,7 @@ use super::ask::bad;
 use super::suspended::{Whom, whole};
 use super::{Broker, Client};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 impl Broker {
     /// The client only looks, or speaks for a person. `administers`: the person's orders may be about
@@ -41,17 +42,17 @@ impl Broker {
 
     /// Whether the GPU is drained: a person wants it, or it fails.
     pub fn is_drained(&self, gpu: usize) -> bool {
-        self.drained & (1 << gpu) != 0
+        self.drained.contains(gpu)
     }
 
     /// GPUs that take nobody: those that are drained, and those that the driver cannot reach.
-    pub(super) fn closed(&self) -> u64 {
+    pub(super) fn closed(&self) -> GpuSet {
         self.drained | self.lost
     }
 
     /// Whether anything is kept here that a person wants and that would be lost with the broker.
     pub fn has_drained(&self) -> bool {
-        self.drained != 0
+        !self.drained.is_empty()
     }
 
     /// The processes that are suspended, for people.
@@ -232,9 +233,13 @@ impl Broker {
             return Reply::Unknown;
         }
         let before = self.drained;
-        let bit = 1u64 << gpu;
-        self.drained = if drained { before | bit } else { before & !bit };
-        let was_failing = !drained && self.forgives(gpu as usize);
+        let gpu = gpu as usize;
+        if drained {
+            self.drained.insert(gpu);
+        } else {
+            self.drained.remove(gpu);
+        }
+        let was_failing = !drained && self.forgives(gpu);
         if before == self.drained && !was_failing {
             return Reply::Unchanged;
         }

@@ -11,6 +11,7 @@ use super::{Activity, Agent, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
 use crate::eviction::flexgpu::{self, Busy, Seen};
 use crate::eviction::{self, Idle, Lack, Places, Rule};
+use crate::gpu_set::GpuSet;
 use crate::ledger::Colocation;
 
 /// How long a client may take to obey, beside a second for each gibibyte.
@@ -116,7 +117,7 @@ impl Broker {
             return;
         }
         let closed = self.clients.values().filter_map(|entry| entry.agent.given);
-        let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
+        let closed = closed.map(|given| given.gpu).collect();
         let lacks = lacks.unwrap_or_else(|| self.lacks(covered, snapshot, now));
         let chosen = match rule {
             Rule::Pays => {
@@ -280,12 +281,12 @@ impl Broker {
         let mut waiting: Vec<&Waiting> = self.queue.iter().collect();
         waiting.sort_by_key(|waiting| (!waiting.grows(), waiting.since));
         let growing = waiting.iter().filter(|waiting| waiting.grows());
-        let growing = growing.fold(0u64, |set, waiting| set | waiting.gpus);
+        let growing = growing.map(|waiting| waiting.gpus).collect::<GpuSet>();
         let lack = |waiting: &&Waiting| {
             let open = |gpu: &usize| {
-                let is_meant = waiting.gpus & (1 << gpu) != 0 && !colocation.is_closed(*gpu, waiting.client);
+                let is_meant = waiting.gpus.contains(gpu) && !colocation.is_closed(*gpu, waiting.client);
                 // No newcomer goes where growth waits.
-                is_meant && (waiting.grows() || growing & (1 << gpu) == 0)
+                is_meant && (waiting.grows() || !growing.contains(gpu))
             };
             let lacking = |gpu: usize| (gpu, self.lacking(waiting, covered, gpu));
             let gpus: Vec<(usize, u64)> = (0..self.ledger.gpus().len()).filter(open).map(lacking).collect();

@@ -27,13 +27,14 @@ use mgb_probe::wire::Request;
 
 use super::{Broker, Snapshot, Waiting};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
 
 impl Broker {
     /// Bytes that are to be there for a task that begins on one of `gpus`, if so many `more` than it asks for
     /// are expected: never so many that no GPU could hold them. One that has a GPU for itself can grow there
     /// anyway.
-    pub(super) fn expected_bytes(&self, request: &Request, gpus: u64, more: u64) -> u64 {
+    pub(super) fn expected_bytes(&self, request: &Request, gpus: GpuSet, more: u64) -> u64 {
         let bytes = request.need.reserved_bytes();
         if self.ledger.blind() || request.need.flags & ALONE != 0 {
             return bytes;
@@ -46,8 +47,8 @@ impl Broker {
         bytes.saturating_add(more).min(most).max(bytes)
     }
 
-    fn among(&self, gpus: u64) -> impl Iterator<Item = usize> + use<> {
-        (0..self.ledger.gpus().len()).filter(move |gpu| gpus & (1 << gpu) != 0)
+    fn among(&self, gpus: GpuSet) -> impl Iterator<Item = usize> + use<> {
+        (0..self.ledger.gpus().len()).filter(move |gpu| gpus.contains(gpu))
     }
 
     /// After a round: takes expected bytes from the processes that must give them up, as the module
@@ -87,7 +88,10 @@ impl Broker {
         }
         for at in 0..self.queue.waiters().len() {
             let waiter = &self.queue.waiters()[at];
-            if waiter.contexts != 0 && waiter.gpus & !stalled == 0 && self.queue.beginner(at).expects() {
+            if !waiter.contexts.is_empty()
+                && (waiter.gpus & !stalled).is_empty()
+                && self.queue.beginner(at).expects()
+            {
                 self.queue.expect(at, 0);
                 gives = true;
             }
@@ -97,7 +101,7 @@ impl Broker {
 
     fn give_up_for_growth(&mut self, now: Duration) -> bool {
         let lacks = |waiting: &Waiting| {
-            let gpu = waiting.gpus.trailing_zeros() as usize;
+            let gpu = waiting.gpus.first()?;
             let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
             let is_long = waiting.waits(now) >= self.rules.patience;
             (is_long && beyond > self.ledger.room(gpu)).then_some(gpu)
@@ -119,7 +123,7 @@ impl Broker {
             // A part of its job is there already, and may wait for it.
             let is_missed = kin
                 .iter()
-                .any(|&one| one != waiter.client && self.contexts_of(one) != 0)
+                .any(|&one| one != waiter.client && !self.contexts_of(one).is_empty())
                 && self.queue.beginner(at).expects();
             let could = |gpu: &usize| {
                 let own: u64 = kin.iter().map(|&one| self.ledger.kept_for(one, *gpu)).sum();
@@ -223,7 +227,7 @@ impl Broker {
 
     /// Bytes with the waiter's context on the GPU, where it has none yet.
     pub(super) fn cost(&self, waiter: &Waiter, bytes: u64, gpu: usize) -> u64 {
-        let has_context = waiter.contexts & (1 << gpu) != 0;
+        let has_context = waiter.contexts.contains(gpu);
         let context = if has_context {
             0
         } else {

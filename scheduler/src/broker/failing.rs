@@ -17,7 +17,7 @@ impl Broker {
         let (drained, health) = (self.drained, self.health.clone());
         let ailments = self.health.hear(gpu, news);
         if !ailments.is_empty() && self.rules.drains_failing {
-            self.drained |= 1 << gpu;
+            self.drained.insert(gpu);
         }
         let new = self.health.take_down(gpu, ailments);
         self.standing_changed |= drained != self.drained || health != self.health;

@@ -10,6 +10,7 @@ use mgb_probe::wire::{FIRST, NUMBERED};
 
 use super::jobs::Order;
 use super::{Broker, Waiting};
+use crate::gpu_set::GpuSet;
 
 /// What a job that was placed on several GPUs is expected to use each: more than any that was not.
 const PLACED: u32 = 1 << 16;
@@ -26,7 +27,7 @@ impl Broker {
     /// the warps charged, the processes, what is expected, and the room.
     pub(super) fn next_load(&self, gpu: usize) -> (bool, u64, u32, u32, Reverse<u64>) {
         (
-            self.closed() >> gpu & 1 == 1,
+            self.closed().contains(gpu),
             self.ledger.charges(gpu).warps,
             self.ledger.processes(gpu),
             self.expected_on(gpu),
@@ -42,16 +43,16 @@ impl Broker {
         }
         let only_first = Order {
             first: request.first,
-            gpus: 0,
+            gpus: GpuSet::EMPTY,
             numbering: Numbering::exchanging(request.first, gpu as u32),
         };
         let count = self.ledger.gpus().len();
-        let usable = request.gpus & self.usable(waiting.client);
-        let visible = usable & u64::MAX.checked_shr(u64::BITS - count as u32).unwrap_or(0);
-        if request.flags & NUMBERED == 0 || visible >> request.first & 1 == 0 {
+        let usable = GpuSet::from_bits(request.gpus) & self.usable(waiting.client);
+        let visible = usable & GpuSet::first_of(count);
+        if request.flags & NUMBERED == 0 || !visible.contains(request.first as usize) {
             return Some(only_first);
         }
-        let further = (0..count).filter(|at| visible >> at & 1 == 1 && *at != gpu);
+        let further = (0..count).filter(|at| visible.contains(at) && *at != gpu);
         let mut further: Vec<_> = further.map(|at| (self.next_load(at), at as u32)).collect();
         further.sort_unstable();
         let gpus: Vec<u32> = std::iter::once(gpu as u32)

@@ -23,6 +23,7 @@ use mgb_probe::wire::Reply;
 use super::gathered::{Gather, GivenUp, Growths, MAX_PAUSE_TIMEOUT, Progress};
 use super::{Answer, Broker};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Colocation, Holding};
 use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
 
@@ -40,7 +41,7 @@ const LEAST_PART: u64 = 32;
 
 impl Broker {
     /// Decides where room gathers. Called in whole rounds, before tasks begin.
-    pub(super) fn gather(&mut self, covered: &[Option<u64>], stalled: u64, now: Duration) {
+    pub(super) fn gather(&mut self, covered: &[Option<u64>], stalled: GpuSet, now: Duration) {
         if self.ledger.blind() || self.rules.queue == Queue::InOrder {
             return;
         }
@@ -61,7 +62,7 @@ impl Broker {
         for (gpu, gather) in self.gathers.on.clone() {
             let waits = self.queue.position(gather.key).filter(|&at| {
                 let waiter = &self.queue.waiters()[at];
-                waiter.gathers == Some(gpu) && waiter.gpus & (1 << gpu) != 0
+                waiter.gathers == Some(gpu) && waiter.gpus.contains(gpu)
             });
             let Some(at) = waits else {
                 self.gathers.on.remove(&gpu);
@@ -145,7 +146,7 @@ impl Broker {
             if done.contains(&uid) || !waiter.alone && self.can_begin(&waiter, &rooms) {
                 continue;
             }
-            let kept = self.gathers.on.keys().fold(0, |set, gpu| set | 1 << gpu);
+            let kept: GpuSet = self.gathers.on.keys().copied().collect();
             let among = waiter.gpus & !kept & !self.gathers.paused(uid, now);
             let Some(gpu) = self.first_to_have_room(&waiter, uid, among, covered, now) else {
                 continue;
@@ -187,12 +188,12 @@ impl Broker {
         &self,
         waiter: &Waiter,
         uid: u32,
-        among: u64,
+        among: GpuSet,
         covered: &[Option<u64>],
         now: Duration,
     ) -> Option<usize> {
         let mut best = None;
-        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| among & (1 << gpu) != 0) {
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| among.contains(gpu)) {
             let in_vain = self
                 .gathers
                 .given_up
@@ -276,22 +277,18 @@ impl Broker {
     }
 
     /// Opens GPUs to newcomers where nothing leaves for tasks that wait to grow, and closes them again.
-    fn watch_growths(&mut self, covered: &[Option<u64>], stalled: u64, now: Duration) {
-        let growing = self
-            .queue
-            .grows()
-            .iter()
-            .fold(0, |set, waiting| set | waiting.gpus);
+    fn watch_growths(&mut self, covered: &[Option<u64>], stalled: GpuSet, now: Duration) {
+        let growing = self.queue.growing_on();
         let patience = self.rules.patience;
         let first = patience.saturating_mul(HOLDER_PATIENCE);
         self.gathers.growths.retain(|gpu, growths| {
-            let is_there = growing & (1 << gpu) != 0;
+            let is_there = growing.contains(gpu);
             growths.none_since = (!is_there).then(|| growths.none_since.unwrap_or(now));
             growths
                 .none_since
                 .is_none_or(|since| now.saturating_sub(since) < patience)
         });
-        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| growing & (1 << gpu) != 0) {
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| growing.contains(gpu)) {
             let there = self.grantable(covered, gpu);
             let least = (self.ledger.gpus()[gpu].usable_bytes / LEAST_PART).max(1);
             let fresh = Progress {
@@ -306,7 +303,7 @@ impl Broker {
             });
             if now < growths.open_until {
                 growths.progress = fresh;
-            } else if there >= growths.progress.most.saturating_add(least) || stalled & (1 << gpu) != 0 {
+            } else if there >= growths.progress.most.saturating_add(least) || stalled.contains(gpu) {
                 growths.progress = Progress {
                     most: there.max(growths.progress.most),
                     ..fresh

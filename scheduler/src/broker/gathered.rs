@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 /// The longest pause after a GPU was given up.
@@ -62,15 +63,15 @@ impl Gathers {
     }
 
     /// Whether a user's requests have given up these GPUs, all of them.
-    pub(super) fn are_given_up(&self, uid: u32, gpus: u64, now: Duration) -> bool {
-        gpus & !self.paused(uid, now) == 0
+    pub(super) fn are_given_up(&self, uid: u32, gpus: GpuSet, now: Duration) -> bool {
+        (gpus & !self.paused(uid, now)).is_empty()
     }
 
-    /// GPUs on which nothing gathers for a user, a bit each.
-    pub(super) fn paused(&self, uid: u32, now: Duration) -> u64 {
+    /// GPUs on which nothing gathers for a user, .
+    pub(super) fn paused(&self, uid: u32, now: Duration) -> GpuSet {
         let own = self.given_up.range((uid, 0)..=(uid, usize::MAX));
         let own = own.filter(|(_, given_up)| now < given_up.not_before);
-        own.fold(0, |set, ((_, gpu), _)| set | 1 << gpu)
+        own.map(|((_, gpu), _)| *gpu).collect()
     }
 
     pub(super) fn give_up(&mut self, uid: u32, gpu: usize, first: Duration, now: Duration) {

@@ -8,6 +8,7 @@ use mgb_probe::wire::{Op, Request};
 
 use super::waiting::Waiting;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::quota::Owner;
 
@@ -20,7 +21,7 @@ pub(super) struct Held {
     pub(super) since: Duration,
     pub(super) bytes: u64,
     /// GPUs that could serve it if none were drained.
-    pub(super) fit: u64,
+    pub(super) fit: GpuSet,
     pub(super) why: Why,
 }
 

@@ -15,6 +15,7 @@ use mgb_probe::wire::{Op, Request};
 use super::held::{Held, Why};
 use super::{Answer, Broker, Waiting, reserved_on};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 impl Broker {
@@ -24,7 +25,7 @@ impl Broker {
         self.refuse_without_gpu();
         let is_limited = self.counts_amounts() | self.counts_places();
         if self.suspended.is_empty()
-            && self.closed() == 0
+            && self.closed().is_empty()
             && self.held.is_empty()
             && !is_limited
             && !self.keeps_gpus()
@@ -66,7 +67,7 @@ impl Broker {
         }
     }
 
-    fn why_held(&self, key: TaskKey, request: &Request, fit: u64) -> Option<Why> {
+    fn why_held(&self, key: TaskKey, request: &Request, fit: GpuSet) -> Option<Why> {
         if self.is_suspended(key.client) {
             return Some(Why::Person(HeldBack::Suspended));
         }
@@ -75,11 +76,14 @@ impl Broker {
         } else {
             fit
         };
-        if fit == 0 {
+        if fit.is_empty() {
             return Some(Why::OthersGpus);
         }
-        if request.op == Op::Begin && self.open_among(key.client, fit) == 0 && fit & !self.drained != 0 {
-            let is_lost = fit & !self.closed() == 0;
+        if request.op == Op::Begin
+            && self.open_among(key.client, fit).is_empty()
+            && !(fit & !self.drained).is_empty()
+        {
+            let is_lost = (fit & !self.closed()).is_empty();
             return Some(if is_lost { Why::Lost } else { Why::Places });
         }
         let is_closed = if request.op == Op::Grow {
@@ -88,7 +92,7 @@ impl Broker {
             let is_there = reserved_on(&self.ledger, key.client, gpu) > 0;
             self.is_drained(gpu) && !is_there && !self.may_go_elsewhere(key, request)
         } else {
-            fit & !self.drained == 0
+            (fit & !self.drained).is_empty()
         };
         if is_closed {
             return Some(Why::Person(HeldBack::Drained));
@@ -100,18 +104,21 @@ impl Broker {
     /// Of these GPUs, those that take a client's task. Where a process has a context on a GPU that is lost,
     /// it is to hear so of the driver, as soon as it can, and does not wait until the GPU is back: the
     /// context will not be.
-    fn open_among(&self, client: ClientId, gpus: u64) -> u64 {
+    fn open_among(&self, client: ClientId, gpus: GpuSet) -> GpuSet {
         let gpus = gpus & self.usable(client);
-        match gpus & !self.closed() {
-            0 => gpus & !self.drained & self.contexts_of(client),
-            open => self.with_place(client, open),
+        let open = gpus & !self.closed();
+        if open.is_empty() {
+            gpus & !self.drained & self.contexts_of(client)
+        } else {
+            self.with_place(client, open)
         }
     }
 
     /// Has requests to begin go to all GPUs that are not drained and within their users' quotas, and to no
     /// others.
     fn widen(&mut self) {
-        let narrows = self.closed() != 0 || self.keeps_gpus() || self.has_limits() || self.is_any_full();
+        let narrows =
+            !self.closed().is_empty() || self.keeps_gpus() || self.has_limits() || self.is_any_full();
         if !narrows && !self.narrowed {
             return;
         }

@@ -14,6 +14,7 @@ use mgb_probe::Numbering;
 use mgb_probe::wire::Request;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 /// A job: its user, and the number that its processes say.
@@ -24,8 +25,8 @@ pub type JobOfUser = (u32, u64);
 pub(super) struct Order {
     /// The number that its first process counts first.
     pub(super) first: u32,
-    /// The GPUs that this process sees, one bit each: numbered among themselves.
-    pub(super) gpus: u64,
+    /// The GPUs that this process sees: numbered among themselves.
+    pub(super) gpus: GpuSet,
     pub(super) numbering: Numbering,
 }
 
@@ -34,8 +35,8 @@ const MOST_POSITIONS: u32 = 15;
 
 impl Order {
     /// The numbers in the order in which programs use them.
-    pub(super) fn numbers(first: u32, gpus: u64) -> Vec<u32> {
-        let others = (0..u64::BITS).filter(|gpu| gpus >> gpu & 1 == 1 && *gpu != first);
+    pub(super) fn numbers(first: u32, gpus: GpuSet) -> Vec<u32> {
+        let others = gpus.iter().map(|gpu| gpu as u32).filter(|gpu| *gpu != first);
         std::iter::once(first).chain(others).collect()
     }
 

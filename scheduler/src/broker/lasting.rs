@@ -15,6 +15,7 @@ use super::jobs::{JobOfUser, Order};
 use super::suspended::Whom;
 use super::{Broker, Touch};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::journal::{Image, Numbered, Standing};
 use crate::ledger::Changes;
 
@@ -39,7 +40,7 @@ impl Broker {
         };
         let suspended_jobs: Vec<_> = suspended().filter_map(job).collect();
         Standing {
-            drained: self.drained,
+            drained: self.drained.bits(),
             ailments: self.health.ailments.clone().into_iter().collect(),
             health: self.health.states.clone().into_iter().collect(),
             processes: suspended().filter_map(process).collect(),
@@ -95,7 +96,7 @@ impl Broker {
         // Who waits has waited before.
         self.accounts.counted_waiting = now;
         let standing = &image.standing;
-        self.drained = standing.drained;
+        self.drained = GpuSet::from_bits(standing.drained);
         self.health = Health::of(standing, self.ledger.gpus().len());
         let processes = standing.processes.iter();
         let processes = processes.map(|(pid, since)| (Whom::Process(*pid), *since));
@@ -111,7 +112,7 @@ impl Broker {
             if let Some(numbering) = Numbering::of(&numbered.stands_for) {
                 let order = Order {
                     first: numbered.first,
-                    gpus: numbered.gpus,
+                    gpus: GpuSet::from_bits(numbered.gpus),
                     numbering,
                 };
                 for uid in self.users_with(numbered.job, numbered.uid) {
@@ -125,7 +126,7 @@ impl Broker {
                 let numbering = Numbering::exchanging(first, gpu);
                 let order = Order {
                     first,
-                    gpus: 0,
+                    gpus: GpuSet::EMPTY,
                     numbering,
                 };
                 for uid in self.users_with(job, None) {
@@ -179,7 +180,7 @@ impl Broker {
             uid: Some(uid),
             job,
             first: order.first,
-            gpus: order.gpus,
+            gpus: order.gpus.bits(),
             stands_for: order.numbering.first(self.ledger.gpus().len()),
         }
     }

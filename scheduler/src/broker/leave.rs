@@ -43,7 +43,7 @@ impl Broker {
 
     fn left(&self) -> BTreeMap<(ClientId, usize), Left> {
         let mut left = BTreeMap::<(ClientId, usize), Left>::new();
-        if self.suspended.is_empty() && self.drained == 0 {
+        if self.suspended.is_empty() && self.drained.is_empty() {
             return left;
         }
         for (key, held) in self.ledger.tasks() {

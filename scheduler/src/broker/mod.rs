@@ -71,6 +71,7 @@ pub use view::WHOLE;
 
 use crate::client::ClientId;
 use crate::eviction::Speed;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use crate::policies::Claim;
 use accounts::Accounts;
@@ -111,7 +112,7 @@ struct Client {
     administers: bool,
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
-    cannot_swap: u64,
+    cannot_swap: GpuSet,
     agent: Agent,
 }
 
@@ -143,11 +144,11 @@ pub struct Broker {
     held: Vec<Held>,
     suspended: Suspended,
     accounts: Accounts,
-    /// GPUs that are drained, one bit each.
-    drained: u64,
+    /// GPUs that are drained.
+    drained: GpuSet,
     health: Health,
     /// GPUs that the driver cannot reach, as last seen.
-    lost: u64,
+    lost: GpuSet,
     /// In a round: bytes that clients have mapped beyond their reservations ([`Snapshot::ahead`]).
     ahead: BTreeMap<(ClientId, usize), u64>,
     /// Whether what people want has changed, and was not taken down yet.
@@ -198,9 +199,9 @@ impl Broker {
             held: Vec::new(),
             suspended: Suspended::default(),
             accounts: Accounts::default(),
-            drained: 0,
+            drained: GpuSet::EMPTY,
             health: Health::default(),
-            lost: 0,
+            lost: GpuSet::EMPTY,
             ahead: BTreeMap::new(),
             standing_changed: false,
             narrowed: false,
@@ -382,9 +383,9 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
 }
 
 impl Broker {
-    /// GPUs on which the client has a context, as a set by index.
-    fn contexts_of(&self, client: ClientId) -> u64 {
-        self.ledger.contexts_of(client).fold(0, |set, gpu| set | 1 << gpu)
+    /// GPUs on which the client has a context.
+    fn contexts_of(&self, client: ClientId) -> GpuSet {
+        self.ledger.contexts_of(client).collect()
     }
 
     /// Whether the request is for a task that wants a GPU for itself. Policies that know no memory know none.

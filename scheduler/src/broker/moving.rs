@@ -16,6 +16,7 @@ use super::{Answer, Broker, Snapshot, Waiting};
 use crate::balance::{self, Move, Mover, Place, SETTLED};
 use crate::client::ClientId;
 use crate::eviction::Lack;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Colocation, Holding, TaskKey};
 
 /// For how long a person's wish is tried.
@@ -179,7 +180,7 @@ impl Broker {
         if self.is_drained(to) {
             return bad("that GPU is drained");
         }
-        if self.closed() & (1 << to) != 0 {
+        if self.closed().contains(to) {
             return bad("the driver cannot reach that GPU");
         }
         if self.ledger.tasks_of(client).all(|(_, held)| held.gpu == to) {
@@ -189,14 +190,14 @@ impl Broker {
             return bad("the policy in force places tasks for good");
         }
         let tasks = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu != to);
-        if self.usable(client) & (1 << to) == 0 {
+        if !self.usable(client).contains(to) {
             return bad("that GPU is kept for others than its user: see `mgb quota`");
         }
         if !self.may_be_on(client, to) {
             return bad("its user may have no more GPUs: see `mgb quota`");
         }
         let may: Vec<TaskKey> = tasks
-            .filter(|(_, held)| is_movable(held) && held.may_go & (1 << to) != 0)
+            .filter(|(_, held)| is_movable(held) && held.may_go.contains(to))
             .map(|(key, _)| key)
             .collect();
         let elsewhere = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu != to);
@@ -245,10 +246,11 @@ impl Broker {
             .ledger
             .task(key)
             .filter(|held| held.reserved == 0 && !held.alone);
-        let others = may.map_or(0, |held| {
-            held.may_go & request.gpus & !(1 << held.gpu) & !self.closed()
+        let asked = GpuSet::from_bits(request.gpus);
+        let others = may.map_or(GpuSet::EMPTY, |held| {
+            held.may_go & asked & !GpuSet::of(held.gpu) & !self.closed()
         });
-        request.flags & ELSEWHERE != 0 && self.balances() && others != 0
+        request.flags & ELSEWHERE != 0 && self.balances() && !others.is_empty()
     }
 
     /// On a drained GPU: orders a task of the client to another one, if it has one that may go on there.
@@ -269,7 +271,7 @@ impl Broker {
         let way = here
             .filter_map(|(key, held)| {
                 let fits = |to: &usize| {
-                    let is_open = *to != gpu && held.may_go & (1 << to) != 0 && !places[*to].closed;
+                    let is_open = *to != gpu && held.may_go.contains(to) && !places[*to].closed;
                     is_open && self.may_be_on(client, *to) && self.cost_of_move(key, *to) <= places[*to].room
                 };
                 let to = (0..places.len()).filter(fits).min_by_key(|to| places[*to].work)?;
@@ -300,7 +302,7 @@ impl Broker {
             }
             let moves = self.moves.get(&key).copied().unwrap_or_default();
             let cost = |to: usize| {
-                if held.may_go & (1 << to) != 0 && self.may_be_on(key.client, to) {
+                if held.may_go.contains(to) && self.may_be_on(key.client, to) {
                     self.cost_of_move(key, to)
                 } else {
                     u64::MAX
@@ -328,7 +330,7 @@ impl Broker {
         let place = |gpu: usize| Place {
             room: self.room_to_begin(covered, gpu),
             work: work(snapshot, |seen| seen.gpu == gpu),
-            closed: self.closed() & (1 << gpu) != 0
+            closed: self.closed().contains(gpu)
                 || !alone.on(gpu).alone.is_empty()
                 || self.ledger.processes(gpu) >= self.rules.max_processes
                 || self.ledger.arrivals().any(|(_, arrival)| arrival.gpu == gpu),
@@ -347,17 +349,17 @@ impl Broker {
         if !self.may_go_elsewhere(waiting.key(), &waiting.request) {
             return None;
         }
-        let may = held.may_go & waiting.request.gpus;
+        let may = held.may_go & GpuSet::from_bits(waiting.request.gpus);
         let fits = |to: &usize| {
             let cost = self
                 .cost_of_move(waiting.key(), *to)
                 .saturating_add(waiting.bytes);
             let is_open = *to != held.gpu
-                && self.closed() & (1 << to) == 0
+                && !self.closed().contains(to)
                 && !colocation.is_closed(*to, waiting.client)
                 && !self.is_claimed(*to, waiting.client);
             is_open
-                && may & (1 << to) != 0
+                && may.contains(to)
                 && self.may_be_on(waiting.client, *to)
                 && cost <= self.room_to_begin(covered, *to)
         };
@@ -396,5 +398,5 @@ impl Broker {
 }
 
 fn is_movable(held: &Holding) -> bool {
-    held.may_go != 0 && held.running && !held.alone && !held.whole_process
+    !held.may_go.is_empty() && held.running && !held.alone && !held.whole_process
 }

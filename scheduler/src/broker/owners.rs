@@ -84,8 +84,8 @@ fn add(view: &mut OwnerView, amount: Amount) {
     view.processes += amount.processes;
     view.alone += amount.alone;
     view.swap_bytes = view.swap_bytes.saturating_add(amount.swap);
-    let on = |gpu: &u32| amount.gpus & (1 << gpu) != 0 && !view.gpus.contains(gpu);
-    let more: Vec<u32> = (0..u64::BITS).filter(on).collect();
+    let on = amount.gpus.iter().map(|gpu| gpu as u32);
+    let more: Vec<u32> = on.filter(|gpu| !view.gpus.contains(gpu)).collect();
     view.gpus.extend(more);
     view.gpus.sort_unstable();
 }

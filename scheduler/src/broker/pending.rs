@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::waiting::Waiting;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::policies::Waiter;
 
@@ -44,6 +45,11 @@ impl Pending {
         &self.grows
     }
 
+    /// GPUs on which tasks wait to grow.
+    pub(super) fn growing_on(&self) -> GpuSet {
+        self.grows.iter().map(|waiting| waiting.gpus).collect()
+    }
+
     /// A request to begin, by its position in [`Pending::waiters`].
     pub(super) fn beginner(&self, at: usize) -> &Waiting {
         &self.begins[at]
@@ -62,7 +68,7 @@ impl Pending {
             0
         };
         let begins = self.waiters[..among].iter().zip(&self.begins);
-        let held = begins.filter(|(waiter, _)| waiter.contexts != 0);
+        let held = begins.filter(|(waiter, _)| !waiter.contexts.is_empty());
         let held = held.map(|(_, waiting)| waiting);
         held.chain(&self.grows).map(Box::as_ref)
     }
@@ -128,7 +134,7 @@ impl Pending {
 
     /// The request to begin at this position may go to these GPUs, where so many bytes are to be there for
     /// it.
-    pub(super) fn send_to(&mut self, at: usize, gpus: u64, expected: u64) {
+    pub(super) fn send_to(&mut self, at: usize, gpus: GpuSet, expected: u64) {
         self.begins[at].gpus = gpus;
         self.waiters[at].gpus = gpus;
         self.expect(at, expected);
@@ -140,7 +146,7 @@ impl Pending {
         let at = self.waiters.partition_point(|other| other.since <= waiter.since);
         self.begins.insert(at, Box::new(waiting));
         self.waiters.insert(at, waiter);
-        self.of_holders += usize::from(waiter.contexts != 0);
+        self.of_holders += usize::from(!waiter.contexts.is_empty());
         self.alone += usize::from(waiter.alone);
     }
 
@@ -150,11 +156,11 @@ impl Pending {
     }
 
     /// The client has these contexts now.
-    pub(super) fn has_contexts(&mut self, client: ClientId, contexts: u64) {
+    pub(super) fn has_contexts(&mut self, client: ClientId, contexts: GpuSet) {
         for waiter in &mut self.waiters {
             if waiter.client == client {
-                self.of_holders += usize::from(contexts != 0);
-                self.of_holders -= usize::from(waiter.contexts != 0);
+                self.of_holders += usize::from(!contexts.is_empty());
+                self.of_holders -= usize::from(!waiter.contexts.is_empty());
                 waiter.contexts = contexts;
             }
         }
@@ -162,7 +168,10 @@ impl Pending {
 
     fn count(&mut self) {
         let count = |is: fn(&Waiter) -> bool| self.waiters.iter().filter(|&waiter| is(waiter)).count();
-        let counts = (count(|waiter| waiter.contexts != 0), count(|waiter| waiter.alone));
+        let counts = (
+            count(|waiter| !waiter.contexts.is_empty()),
+            count(|waiter| waiter.alone),
+        );
         (self.of_holders, self.alone) = counts;
         self.expecting = self.begins.iter().filter(|waiting| waiting.expects()).count();
     }
@@ -189,7 +198,7 @@ impl Pending {
                 let waiting = self.begins.remove(at);
                 self.expecting -= usize::from(waiting.expects());
                 let waiter = self.waiters.remove(at);
-                self.of_holders -= usize::from(waiter.contexts != 0);
+                self.of_holders -= usize::from(!waiter.contexts.is_empty());
                 self.alone -= usize::from(waiter.alone);
             }
             None => self

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::jobs::JobOfUser;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::journal::Placed;
 
 /// What a job was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// A bit for each GPU.
-    gpus: u64,
+    /// The GPUs of the job.
+    gpus: GpuSet,
     /// Who asked for it, and the job's processes.
     members: BTreeSet<ClientId>,
 }
@@ -25,8 +26,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// A job's GPUs, one bit each.
-    pub(super) fn of(&self, job: JobOfUser) -> Option<u64> {
+    /// A job's GPUs.
+    pub(super) fn of(&self, job: JobOfUser) -> Option<GpuSet> {
         self.jobs.get(&job).map(|place| place.gpus)
     }
 
@@ -36,7 +37,7 @@ impl Places {
     }
 
     /// A job was given GPUs, for which a process of it asked, or one that becomes it.
-    pub(super) fn give(&mut self, job: JobOfUser, gpus: u64, asker: ClientId) {
+    pub(super) fn give(&mut self, job: JobOfUser, gpus: GpuSet, asker: ClientId) {
         let members = BTreeSet::from([asker]);
         self.jobs.insert(job, Place { gpus, members });
         self.changed = true;
@@ -44,7 +45,7 @@ impl Places {
 
     /// How many jobs have the GPU.
     pub(super) fn jobs_on(&self, gpu: usize) -> usize {
-        let on = |place: &&Place| place.gpus >> gpu & 1 == 1;
+        let on = |place: &&Place| place.gpus.contains(gpu);
         self.jobs.values().filter(on).count()
     }
 
@@ -74,7 +75,7 @@ impl Places {
         let placed = |(&(uid, job), place): (&JobOfUser, &Place)| Placed {
             uid,
             job,
-            gpus: place.gpus,
+            gpus: place.gpus.bits(),
             members: place.members.iter().copied().collect(),
         };
         self.jobs.iter().map(placed).collect()
@@ -95,7 +96,13 @@ impl Places {
                 .filter(|client| is_there(*client))
                 .collect();
             if !members.is_empty() {
-                self.jobs.insert((*uid, *job), Place { gpus: *gpus, members });
+                self.jobs.insert(
+                    (*uid, *job),
+                    Place {
+                        gpus: GpuSet::from_bits(*gpus),
+                        members,
+                    },
+                );
             }
         }
     }
@@ -108,10 +115,10 @@ mod tests {
     #[test]
     fn a_job_keeps_its_gpus_as_long_as_it_lives() {
         let mut places = Places::default();
-        places.give((0, 7), 0b11, 1);
+        places.give((0, 7), GpuSet::from_bits(0b11), 1);
         assert_eq!(
             (places.of((0, 7)), places.of((0, 8)), places.count_of(0)),
-            (Some(0b11), None, 1)
+            (Some(GpuSet::from_bits(0b11)), None, 1)
         );
         places.join((0, 7), 2);
         places.join((1, 7), 3);

@@ -6,17 +6,18 @@ use mgb_probe::wire::{Reply, Request};
 use super::Broker;
 use super::ask::bad;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// Most jobs of a user whose GPUs are kept.
 const MOST_OF_USER: usize = 1024;
 
 /// The `count` GPUs with the least load, the first among equals; `None`: there are fewer.
-fn best<L: Ord>(mut gpus: Vec<(L, usize)>, count: usize) -> Option<u64> {
+fn best<L: Ord>(mut gpus: Vec<(L, usize)>, count: usize) -> Option<GpuSet> {
     if count == 0 || gpus.len() < count {
         return None;
     }
     gpus.sort();
-    Some(gpus[..count].iter().fold(0, |mask, (_, gpu)| mask | 1 << gpu))
+    Some(gpus[..count].iter().map(|(_, gpu)| *gpu).collect())
 }
 
 impl Broker {
@@ -30,20 +31,18 @@ impl Broker {
             return bad("the job has no number");
         }
         if let Some(gpus) = self.places.of(job) {
-            return Reply::Placed { gpus };
+            return Reply::Placed { gpus: gpus.bits() };
         }
         if self.places.count_of(uid) >= MOST_OF_USER {
             return bad("the user has too many jobs of several GPUs at once");
         }
         let usable = self.usable(client);
-        let allowed = (0..self.ledger.gpus().len()).filter(|gpu| {
-            let bit = 1 << gpu;
-            request.gpus & usable & bit & !self.closed() != 0
-        });
+        let asked = GpuSet::from_bits(request.gpus) & !self.closed();
+        let allowed = (0..self.ledger.gpus().len()).filter(|gpu| (asked & usable).contains(gpu));
         let load = |gpu| ((self.places.jobs_on(gpu), self.next_load(gpu)), gpu);
         let Some(gpus) = best(allowed.map(load).collect(), usize::try_from(count).unwrap_or(0)) else {
             self.counts.refused += 1;
-            let is_kept = request.gpus & !usable & !self.closed() != 0 && usable != u64::MAX;
+            let is_kept = !(asked & !usable).is_empty() && usable != GpuSet::ALL;
             return if is_kept {
                 self.none_usable(client, request)
             } else {
@@ -51,7 +50,7 @@ impl Broker {
             };
         };
         self.places.give(job, gpus, client);
-        Reply::Placed { gpus }
+        Reply::Placed { gpus: gpus.bits() }
     }
 }
 
@@ -64,8 +63,14 @@ mod tests {
 
     #[test]
     fn the_least_loaded_are_chosen_as_one() {
-        assert_eq!(best(vec![(3, 0), (1, 1), (2, 2), (1, 3)], 2), Some(0b1010));
-        assert_eq!(best(vec![(1, 0), (1, 1), (1, 2)], 2), Some(0b011));
+        assert_eq!(
+            best(vec![(3, 0), (1, 1), (2, 2), (1, 3)], 2),
+            Some(GpuSet::from_bits(0b1010))
+        );
+        assert_eq!(
+            best(vec![(1, 0), (1, 1), (1, 2)], 2),
+            Some(GpuSet::from_bits(0b011))
+        );
         assert_eq!(best(vec![(1, 0)], 2), None);
         assert_eq!(best(Vec::<(u8, usize)>::new(), 0), None);
     }
@@ -73,17 +78,14 @@ mod tests {
     /// A job: its GPUs in the order of their numbers, what it takes on each, and how many it has by now.
     #[derive(Clone, Debug)]
     struct Job {
-        gpus: u64,
+        gpus: GpuSet,
         bytes: Vec<u64>,
         has: usize,
     }
 
     impl Job {
         fn gpu(&self, at: usize) -> usize {
-            (0..64)
-                .filter(|gpu| self.gpus >> gpu & 1 == 1)
-                .nth(at)
-                .expect("one of its GPUs")
+            self.gpus.iter().nth(at).expect("one of its GPUs")
         }
     }
 

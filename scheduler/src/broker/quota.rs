@@ -19,6 +19,7 @@ use mgb_probe::wire::{Op, Reply, Request};
 use super::held::{Held, Why};
 use super::{Answer, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, Reclaiming, TaskKey};
 use crate::quota::{Account, Amount, Beyond, Limits, Owner};
 
@@ -33,7 +34,7 @@ impl Broker {
         accounts.insert(uid, account);
         self.accounts.several |= accounts.len() > 1;
         self.accounts.limits = accounts.values().any(|account| !account.limits.is_empty());
-        self.accounts.kept = accounts.values().any(|account| account.gpus != u64::MAX);
+        self.accounts.kept = accounts.values().any(|account| account.gpus != GpuSet::ALL);
         self.accounts.limit_waiting();
     }
 
@@ -93,7 +94,7 @@ impl Broker {
             add(*client, self.whole_gpu(*client, *gpu));
         }
         for (client, gpu, bytes) in self.ledger.contexts() {
-            let gpus = 1 << gpu;
+            let gpus = GpuSet::of(gpu);
             add(
                 client,
                 Amount {
@@ -124,7 +125,7 @@ impl Broker {
         for entry in lost {
             let amount = Amount {
                 bytes: entry.bytes,
-                gpus: 1 << entry.gpu,
+                gpus: GpuSet::of(entry.gpu),
                 ..Amount::default()
             };
             self.accounts.reclaiming.insert(entry.id, (uid, amount));
@@ -167,9 +168,9 @@ impl Broker {
     pub(super) fn amount_of_client(&self, client: ClientId) -> Amount {
         let tasks = || self.ledger.tasks_of(client);
         let alone = tasks().filter(|(_, held)| held.keeps_others_out());
-        let alone = alone.fold(0u64, |set, (_, held)| set | 1 << held.gpu);
-        let tasks = tasks().map(|(key, held)| self.amount_of(key, held, alone & (1 << held.gpu) != 0));
-        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| alone & (1 << gpu) != 0);
+        let alone: GpuSet = alone.map(|(_, held)| held.gpu).collect();
+        let tasks = tasks().map(|(key, held)| self.amount_of(key, held, alone.contains(held.gpu)));
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| alone.contains(gpu));
         let whole = gpus.map(|gpu| self.whole_gpu(client, gpu));
         tasks.chain(whole).fold(self.contexts_amount(client), Amount::and)
     }
@@ -178,7 +179,7 @@ impl Broker {
     fn contexts_amount(&self, client: ClientId) -> Amount {
         let contexts = self.ledger.contexts_of(client).map(|gpu| Amount {
             bytes: self.ledger.gpus()[gpu].context_bytes + self.ledger.taken_by(client, gpu),
-            gpus: 1 << gpu,
+            gpus: GpuSet::of(gpu),
             processes: 1,
             ..Amount::default()
         });
@@ -203,7 +204,7 @@ impl Broker {
         Amount {
             bytes,
             tasks: u64::from(begins),
-            gpus: 1 << gpu,
+            gpus: GpuSet::of(gpu),
             processes: u64::from(!self.ledger.has_context(key.client, gpu)),
             alone: u64::from(wants_alone && !is_alone),
             swap: 0,
@@ -240,7 +241,7 @@ impl Broker {
 
     /// Why a request that may go to these GPUs is beyond its user's quota whatever else the user has; `None`:
     /// it is not.
-    pub(super) fn over_quota_alone(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<Reply> {
+    pub(super) fn over_quota_alone(&self, key: TaskKey, request: &Request, gpus: GpuSet) -> Option<Reply> {
         let limits = self.accounts.limits(self.user(key.client));
         if limits.is_empty() {
             return None;
@@ -254,7 +255,7 @@ impl Broker {
             beyond.next()
         };
         let mut why = None;
-        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus & (1 << gpu) != 0) {
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus.contains(gpu)) {
             why = Some(alone(gpu)?);
         }
         why.map(over)
@@ -270,7 +271,12 @@ impl Broker {
     }
 
     /// Whose quota keeps a request from all of these GPUs, and what of it; `None`: it may go to one of them.
-    pub(super) fn over_quota(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<(Owner, Limited)> {
+    pub(super) fn over_quota(
+        &self,
+        key: TaskKey,
+        request: &Request,
+        gpus: GpuSet,
+    ) -> Option<(Owner, Limited)> {
         if !self.accounts.limits {
             return None;
         }
@@ -282,7 +288,7 @@ impl Broker {
                 .map(|(owner, beyond)| (owner, beyond.what));
         }
         let mut whose = None;
-        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus & (1 << gpu) != 0) {
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus.contains(gpu)) {
             let more = self.asks(key, request, gpu);
             let (owner, beyond) = self.beyond(key.client, more, limits)?;
             whose = Some((owner, beyond.what));
@@ -291,7 +297,7 @@ impl Broker {
     }
 
     /// Of these GPUs, those where its user's quotas let a request to begin go.
-    pub(super) fn within_quota(&self, waiting: &Waiting, among: u64) -> u64 {
+    pub(super) fn within_quota(&self, waiting: &Waiting, among: GpuSet) -> GpuSet {
         let (key, request) = (waiting.key(), &waiting.request);
         if !self.accounts.limits {
             return among;
@@ -301,8 +307,8 @@ impl Broker {
             let more = self.asks(key, request, *gpu);
             self.beyond(key.client, more, limits).is_none()
         };
-        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| among & (1 << gpu) != 0);
-        gpus.filter(may).fold(0, |set, gpu| set | 1 << gpu)
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| among.contains(gpu));
+        gpus.filter(may).collect()
     }
 
     /// Whether a growth keeps to its user's quotas.
@@ -314,14 +320,14 @@ impl Broker {
     /// Whether the client's user may be on that GPU too.
     pub(super) fn may_be_on(&self, client: ClientId, gpu: usize) -> bool {
         let there = Amount {
-            gpus: 1 << gpu,
+            gpus: GpuSet::of(gpu),
             ..Amount::default()
         };
         let beyond = self.beyond(client, there, |limits| Limits {
             gpus: limits.gpus,
             ..Limits::default()
         });
-        beyond.is_none() && self.usable(client) & (1 << gpu) != 0
+        beyond.is_none() && self.usable(client).contains(gpu)
     }
 
     /// A request is about to be granted: what its user has is more by that.
@@ -419,7 +425,7 @@ impl Broker {
     }
 
     fn beyond_twice(&self, held: &Held) -> Option<Beyond> {
-        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| held.fit & (1 << gpu) != 0);
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| held.fit.contains(gpu));
         let beyond = |gpu| {
             let more = self.asks(held.key(), &held.request, gpu);
             self.beyond(held.client, more, Limits::doubled)

@@ -18,6 +18,7 @@ use mgb_probe::wire::{NUMBERED, Reply};
 use super::jobs::Order;
 use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
 use crate::deadlock::Holder;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Away, Colocation, Holding};
 use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
@@ -52,7 +53,7 @@ impl Broker {
         let mut covered = std::mem::take(&mut snapshot.covered);
         covered.resize(self.ledger.gpus().len(), None);
         // Deadlocks and resting GPUs concern only requests that have waited.
-        let (mut holders, mut stalled) = (Vec::new(), 0);
+        let (mut holders, mut stalled) = (Vec::new(), GpuSet::EMPTY);
         if !newcomers || self.rules.policy.compute_hard() {
             (holders, stalled) = self.holders_that_wait(snapshot, now);
         }
@@ -120,7 +121,7 @@ impl Broker {
     fn serve_growth(
         &mut self,
         covered: &mut [Option<u64>],
-        stalled: u64,
+        stalled: GpuSet,
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
@@ -129,7 +130,7 @@ impl Broker {
         }
         let mut growing: Vec<Waiting> = self.queue.grows().iter().map(|w| Waiting::clone(w)).collect();
         growing.sort_by_key(|waiting| (waiting.client, waiting.since));
-        let mut kept = 0u64;
+        let mut kept = GpuSet::EMPTY;
         let colocation = Colocation::of(&self.ledger);
         for waiting in growing {
             let Some(gpu) = self.ledger.task(waiting.key()).map(|held| held.gpu) else {
@@ -153,9 +154,9 @@ impl Broker {
                 self.grant_elsewhere(&waiting, to, covered, now, answers);
                 continue;
             }
-            if kept & (1 << gpu) != 0 || !fits {
+            if kept.contains(gpu) || !fits {
                 if waiting.waits(now) >= self.rules.patience {
-                    kept |= 1 << gpu & !stalled;
+                    kept |= GpuSet::of(gpu) & !stalled;
                 }
                 continue;
             }
@@ -199,7 +200,7 @@ impl Broker {
         &mut self,
         covered: &mut [Option<u64>],
         snapshot: &Snapshot,
-        stalled: u64,
+        stalled: GpuSet,
         holders: &[Holder],
         now: Duration,
         answers: &mut Vec<Answer>,
@@ -209,8 +210,8 @@ impl Broker {
             let (mut is_beyond, mut expects_more) = (false, false);
             for (waiting, gpu) in self.placed(&gpus, now) {
                 // What was granted before it may have been the last that its user may have.
-                let has_place = self.with_place(waiting.client, 1 << gpu) != 0;
-                if !has_place || self.within_quota(&waiting, 1 << gpu) == 0 {
+                let has_place = !self.with_place(waiting.client, GpuSet::of(gpu)).is_empty();
+                if !has_place || self.within_quota(&waiting, GpuSet::of(gpu)).is_empty() {
                     is_beyond = true;
                 } else if self.grant(&waiting, gpu, covered, now, answers) && leads_to_more(&waiting) {
                     // The others are placed with its further devices in mind.
@@ -275,9 +276,9 @@ impl Broker {
             whole_process: is_whole_process(&waiting.request),
             alone: self.wants_alone(waiting),
             may_go: if waiting.request.need.flags & MOVABLE == 0 {
-                0
+                GpuSet::EMPTY
             } else {
-                waiting.request.gpus
+                GpuSet::from_bits(waiting.request.gpus)
             },
             label: waiting.request.label,
             granted: now,
@@ -330,7 +331,7 @@ impl Broker {
             "granted"
         );
         if let Some(client) = self.clients.get_mut(&waiting.client) {
-            client.cannot_swap = 0;
+            client.cannot_swap = GpuSet::EMPTY;
         }
         self.answer(waiting, reply, answers);
     }

@@ -80,7 +80,7 @@ impl Broker {
 
     /// The part of the node that a request is for.
     fn part_asked(&self, waiter: &Waiter) -> u64 {
-        let begins = waiter.contexts == 0;
+        let begins = waiter.contexts.is_empty();
         let context = self.ledger.gpus().first().map_or(0, |gpu| gpu.context_bytes);
         let whole = self.ledger.gpus().iter().map(|gpu| gpu.usable_bytes).max();
         let bytes = if waiter.alone {

@@ -8,6 +8,7 @@ use mgb_probe::view::{TaskState, TaskView, WaitView, WaitsFor};
 use super::held::Why;
 use super::{Broker, Waiting};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, TaskKey};
 use crate::quota::shares::even_parts;
 
@@ -108,11 +109,7 @@ impl Broker {
                 _ => None,
             },
         });
-        let growing = self
-            .queue
-            .grows()
-            .iter()
-            .fold(0, |set, waiting| set | waiting.gpus);
+        let growing = self.queue.growing_on();
         let gathers = self.queue.waiters().iter().map(|waiter| waiter.gathers);
         // Growths come behind those who begin.
         let gathers = gathers.chain(std::iter::repeat(None));
@@ -147,7 +144,7 @@ impl Broker {
         &self,
         waiting: &Waiting,
         gathers: Option<usize>,
-        growing: u64,
+        growing: GpuSet,
         now: Duration,
     ) -> Option<WaitsFor> {
         if let Some(gpu) = gathers {
@@ -162,14 +159,14 @@ impl Broker {
         {
             return Some(WaitsFor::NothingLeaves);
         }
-        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| waiting.gpus & (1 << gpu) != 0);
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| waiting.gpus.contains(gpu));
         let fits = |gpu: &usize| {
             self.ledger.cost(waiting.client, *gpu, waiting.bytes) <= self.ledger.room(*gpu)
                 && !self.ledger.has_context(waiting.client, *gpu)
         };
         let fitting: Vec<usize> = gpus.filter(fits).collect();
         let is_full = |gpu: &usize| self.ledger.processes(*gpu) >= self.rules.max_processes;
-        let grows = |gpu: &usize| growing & (1 << gpu) != 0;
+        let grows = |gpu: &usize| growing.contains(gpu);
         match fitting.as_slice() {
             [] => self.keeps_swap(waiting.gpus).then_some(WaitsFor::SwapQuota),
             all if all.iter().all(is_full) => Some(WaitsFor::Places),
@@ -212,6 +209,6 @@ fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool 
 }
 
 /// The only GPU of a set; `None` if it has several.
-fn only(gpus: u64) -> Option<u32> {
-    gpus.is_power_of_two().then(|| gpus.trailing_zeros())
+fn only(gpus: GpuSet) -> Option<u32> {
+    gpus.only().map(|gpu| gpu as u32)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 /// What the driver and the clients' publications show.
@@ -16,8 +17,8 @@ pub struct Snapshot {
     /// or the driver took them, the driver shows them taken, and the client is to ask for room for them. Of a
     /// growth they are no longer missing.
     pub ahead: BTreeMap<(ClientId, usize), u64>,
-    /// GPUs that the driver cannot reach, a bit each.
-    pub lost: u64,
+    /// GPUs that the driver cannot reach.
+    pub lost: GpuSet,
     /// Clients with launches in flight, by GPU.
     pub busy: BTreeSet<(ClientId, usize)>,
     /// Tasks that are over but keep their grant until another request waits for it.

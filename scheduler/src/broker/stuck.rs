@@ -9,6 +9,7 @@ use super::quota::over;
 use super::{Answer, Broker, Client, Snapshot, SwapOrder, Waiting, reserved_on};
 use crate::client::ClientId;
 use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, TaskKey};
 use crate::policies::HOLDER_PATIENCE;
 
@@ -106,9 +107,9 @@ impl Broker {
                 self.has_room_to_grow(waiting, covered, gpu) && self.may_grow(waiting)
             } else {
                 self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
-                    && self.within_quota(waiting, 1 << gpu) != 0
+                    && !self.within_quota(waiting, GpuSet::of(gpu)).is_empty()
             };
-            waiting.gpus & (1 << gpu) != 0 && has_room
+            waiting.gpus.contains(gpu) && has_room
         };
         let Some(mut waiting) = self.queue.of(client).find(fits).cloned() else {
             return false;
@@ -123,7 +124,7 @@ impl Broker {
     }
 
     fn order_swap(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
-        let bit = 1u64 << gpu;
+        let bit = GpuSet::of(gpu);
         // Its growth there, if that task has memory of its own to give up.
         let own = self.queue.of(client).find(|waiting| {
             !for_itself
@@ -163,7 +164,7 @@ impl Broker {
 
     /// Every process on every GPU, and the GPUs that are stalled. Nobody, where no wait concerns those who
     /// hold something: of most rounds that is all there is to know.
-    pub(super) fn holders_that_wait(&self, snapshot: &Snapshot, now: Duration) -> (Vec<Holder>, u64) {
+    pub(super) fn holders_that_wait(&self, snapshot: &Snapshot, now: Duration) -> (Vec<Holder>, GpuSet) {
         if self.blocked(now).is_empty() {
             let empty = self.without_memory();
             debug_assert_eq!(empty, self.stalled(&self.holders(snapshot, now), now));
@@ -175,17 +176,17 @@ impl Broker {
     }
 
     /// GPUs on which no process holds memory, has the GPU for itself, or has left memory to reclaim.
-    fn without_memory(&self) -> u64 {
-        let all = (0..self.ledger.gpus().len()).fold(0, |all, gpu| all | 1 << gpu);
+    fn without_memory(&self) -> GpuSet {
+        let all = GpuSet::first_of(self.ledger.gpus().len());
         let reclaiming = self.ledger.reclaiming().iter().map(|entry| entry.gpu);
         let holds = |held: &Holding| held.charged() > 0 || held.keeps_others_out();
         let tasks = self.ledger.tasks().filter(|(_, held)| holds(held));
         let taken = tasks.map(|(_, held)| held.gpu).chain(reclaiming);
-        taken.fold(all, |empty, gpu| empty & !(1 << gpu))
+        taken.fold(all, |empty, gpu| empty & !GpuSet::of(gpu))
     }
 
     /// GPUs on which no process that holds memory can go on by itself.
-    pub(super) fn stalled(&self, holders: &[Holder], now: Duration) -> u64 {
+    pub(super) fn stalled(&self, holders: &[Holder], now: Duration) -> GpuSet {
         deadlock::stalled(holders, &self.blocked(now), &self.rooms(&[]))
     }
 
@@ -256,7 +257,7 @@ impl Broker {
             .iter()
             .map(|waiting| (waiting.key(), waiting.request.thread))
             .collect();
-        let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
+        let unable = |entry: &Client| entry.cannot_swap.contains(gpu);
         if entry.is_none_or(unable) {
             swappable = 0;
         }
@@ -321,7 +322,7 @@ impl Broker {
         let of_holders = self.queue.of_holders().map(blocked);
         let aged = now.checked_sub(very_long).into_iter();
         let aged = aged.flat_map(|then| self.queue.alone_since(then));
-        let newcomers = aged.filter(|waiting| self.contexts_of(waiting.client) == 0);
+        let newcomers = aged.filter(|waiting| self.contexts_of(waiting.client).is_empty());
         of_holders.chain(newcomers.map(blocked)).collect()
     }
 }

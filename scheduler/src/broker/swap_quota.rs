@@ -7,6 +7,7 @@ use mgb_probe::limited::Limited;
 use super::Broker;
 use crate::client::ClientId;
 use crate::eviction::Idle;
+use crate::gpu_set::GpuSet;
 use crate::quota::{Amount, Beyond, Limits, Owner};
 
 impl Broker {
@@ -48,12 +49,14 @@ impl Broker {
 
     /// Of idle memory what may go to the host; it is remembered where other memory stays.
     pub(super) fn that_may_swap(&mut self, mut idle: Vec<Idle>) -> Vec<Idle> {
-        self.accounts.kept_by_swap = 0;
+        self.accounts.kept_by_swap = GpuSet::EMPTY;
         if self.has_limits() {
-            let mut kept = 0;
+            let mut kept = GpuSet::EMPTY;
             idle.retain(|own| {
                 let may = self.may_swap(own.client, own.bytes);
-                kept |= if may { 0 } else { 1 << own.gpu };
+                if !may {
+                    kept.insert(own.gpu);
+                }
                 may
             });
             self.accounts.kept_by_swap = kept;
@@ -62,8 +65,8 @@ impl Broker {
     }
 
     /// Whether on one of these GPUs idle memory stays for the sake of a quota.
-    pub(super) fn keeps_swap(&self, gpus: u64) -> bool {
-        self.accounts.kept_by_swap & gpus != 0
+    pub(super) fn keeps_swap(&self, gpus: GpuSet) -> bool {
+        !(self.accounts.kept_by_swap & gpus).is_empty()
     }
 
     /// Where only their quota keeps the client's bytes on a GPU: that limit.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::Broker;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, TaskKey};
 
 /// The part of the time for which a grant may serve new runs: one in so many.
@@ -33,8 +34,8 @@ pub struct Times {
 pub struct Late {
     /// The process that has the tasks.
     pub client: ClientId,
-    /// The GPUs where the tasks are, one bit each.
-    pub gpus: u64,
+    /// The GPUs where the tasks are.
+    pub gpus: GpuSet,
     /// The task that is the latest, by the process's number for it.
     pub task: u64,
     /// What people know that one by.
@@ -106,7 +107,7 @@ impl Broker {
         let (time, most) = (held.time(now), self.most_time(key.client)?);
         (time > most).then(|| Late {
             client: key.client,
-            gpus: 1 << held.gpu,
+            gpus: GpuSet::of(held.gpu),
             task: key.task,
             label: held.label.to_text(),
             time,

@@ -10,13 +10,14 @@ use super::held::{Held, Why};
 use super::quota::over;
 use super::{Answer, Broker};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::quota::Beyond;
 
 impl Broker {
-    /// The GPUs that a client may use, one bit each.
-    pub(super) fn usable(&self, client: ClientId) -> u64 {
+    /// The GPUs that a client may use.
+    pub(super) fn usable(&self, client: ClientId) -> GpuSet {
         let account = self.accounts.by_user.get(&self.user(client));
-        account.map_or(u64::MAX, |account| account.gpus)
+        account.map_or(GpuSet::ALL, |account| account.gpus)
     }
 
     /// Whether more may be allowed than is known now.
@@ -32,11 +33,11 @@ impl Broker {
 
     /// What a request is told that may go to none of its GPUs.
     pub(super) fn none_usable(&self, client: ClientId, request: &Request) -> Reply {
-        let all = (0..self.ledger.gpus().len()).fold(0, |all, gpu| all | 1 << gpu);
+        let all = GpuSet::first_of(self.ledger.gpus().len());
         over(Beyond {
             what: Limited::Which,
-            wanted: request.gpus & all,
-            limit: self.usable(client) & all,
+            wanted: (GpuSet::from_bits(request.gpus) & all).bits(),
+            limit: (self.usable(client) & all).bits(),
         })
     }
 
@@ -45,7 +46,8 @@ impl Broker {
         if !self.keeps_gpus() {
             return;
         }
-        let is_without = |client, fit: u64| fit & self.usable(client) == 0 && !self.is_provisional(client);
+        let is_without =
+            |client, fit: GpuSet| (fit & self.usable(client)).is_empty() && !self.is_provisional(client);
         let held = self.held.iter().filter(|held| held.request.op == Op::Begin);
         let held = held.map(|held| (held.client, held.cell, held.fit, held.request));
         let queued = self.queue.iter().filter(|waiting| !waiting.grows());
@@ -71,7 +73,7 @@ impl Broker {
         client: ClientId,
         cell: usize,
         request: Request,
-        fit: u64,
+        fit: GpuSet,
         since: Duration,
     ) {
         self.held.push(Held {

@@ -10,6 +10,7 @@ use mgb_probe::view::IdleView;
 
 use super::Broker;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 impl Broker {
     /// The places on a GPU that one of several users may have.
@@ -42,17 +43,17 @@ impl Broker {
 
     /// Of these GPUs, those where the client's user may have one more place. A process that has something
     /// already goes anywhere: others wait for what it holds, its user's own among them.
-    pub(super) fn with_place(&self, client: ClientId, gpus: u64) -> u64 {
+    pub(super) fn with_place(&self, client: ClientId, gpus: GpuSet) -> GpuSet {
         let Some(places) = &self.accounts.places else {
             return gpus;
         };
-        if self.contexts_of(client) != 0 {
+        if !self.contexts_of(client).is_empty() {
             return gpus;
         }
         let uid = self.user(client);
         let own = places.range((uid, 0)..=(uid, usize::MAX));
         let full = own.filter(|(_, count)| **count >= self.most_places());
-        let full = full.fold(0, |set, ((_, gpu), _)| set | 1 << gpu);
+        let full: GpuSet = full.map(|((_, gpu), _)| *gpu).collect();
         gpus & !full
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Activity, Broker, Snapshot, Waiting};
 use crate::deadlock::Holder;
+use crate::gpu_set::GpuSet;
 use crate::ledger::Colocation;
 use crate::policies::{GpuState, Waiter};
 use crate::sms::Launch;
@@ -18,7 +19,7 @@ impl Broker {
         &self,
         covered: &[Option<u64>],
         snapshot: &Snapshot,
-        stalled: u64,
+        stalled: GpuSet,
         holders: &[Holder],
         now: Duration,
     ) -> Vec<GpuState> {
@@ -42,7 +43,7 @@ impl Broker {
                     alone_by: on.alone,
                     growth_waits: false,
                     growth_aged: false,
-                    stalled: stalled & (1 << gpu) != 0,
+                    stalled: stalled.contains(gpu),
                     claim: self.claims.get(&gpu).copied(),
                     resting: true,
                 }
@@ -55,7 +56,9 @@ impl Broker {
             }
         }
         for waiting in self.queue.grows() {
-            let gpu = waiting.gpus.trailing_zeros() as usize;
+            let Some(gpu) = waiting.gpus.first() else {
+                continue;
+            };
             let keeps_others_out =
                 !colocation.is_closed(gpu, waiting.client) && !self.gathers.is_open(gpu, now);
             if keeps_others_out {

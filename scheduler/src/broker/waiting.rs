@@ -6,6 +6,7 @@ use mgb_probe::wire::{Op, Request, WHOLE_PROCESS};
 
 use super::past::Which;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
 /// A request that waits.
@@ -23,9 +24,9 @@ pub(super) struct Waiting {
     /// Of those that it does not ask for, so many are for the process's overhead, as far as they are there.
     pub(super) overhead: u64,
     /// GPUs it can go to.
-    pub(super) gpus: u64,
+    pub(super) gpus: GpuSet,
     /// The same, with those that are drained.
-    pub(super) fit: u64,
+    pub(super) fit: GpuSet,
     /// What it is remembered by; `None` if the program is unknown, or if it grows.
     pub(super) which: Option<Which>,
 }

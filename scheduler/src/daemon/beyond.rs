@@ -11,6 +11,7 @@ use mgb_probe::wire::EndsFor;
 use super::ending::{Done, Step, next};
 use super::overhead::Overhead;
 use super::server::Server;
+use crate::gpu_set::GpuSet;
 
 impl Server {
     /// Deals with those who have too much on a GPU.
@@ -50,7 +51,7 @@ impl Server {
                 "a process has more GPU memory than it was granted and --overhead-limit allows: {verdict}"
             );
             if let Some(signal) = signal {
-                self.signal(client, 1 << gpu, signal);
+                self.signal(client, GpuSet::of(gpu), signal);
             }
         }
     }

@@ -21,6 +21,7 @@ use super::marks::Marks;
 use crate::Ledger;
 use crate::broker::Snapshot;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::node::{Memory, Node, NodeError, Resident};
 
@@ -156,10 +157,11 @@ impl MemoryMonitor {
         }
     }
 
-    /// The GPUs that were out of the driver's reach, a bit each.
-    pub(super) fn lost(&self) -> u64 {
-        let bits = self.gpus.iter().enumerate();
-        bits.fold(0, |lost, (gpu, seen)| lost | u64::from(seen.is_lost) << gpu)
+    /// The GPUs that were out of the driver's reach.
+    pub(super) fn lost(&self) -> GpuSet {
+        (0..self.gpus.len())
+            .filter(|gpu| self.gpus[*gpu].is_lost)
+            .collect()
     }
 
     /// Samples every GPU.

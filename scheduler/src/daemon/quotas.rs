@@ -4,6 +4,7 @@ use rustix::net::RecvFlags;
 
 use super::server::Server;
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::quota::Account;
 
 impl Server {
@@ -28,7 +29,7 @@ impl Server {
     /// The GPUs that a user may use; `None`: all.
     pub(super) fn usable_by(&self, uid: u32) -> Option<u64> {
         let gpus = self.quotas.account(uid).gpus;
-        (gpus != u64::MAX).then_some(gpus)
+        (gpus != GpuSet::ALL).then_some(gpus.bits())
     }
 
     /// What holds for a user is known now, or is something else.

@@ -7,6 +7,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::client::Client;
 use super::family::belongs_to;
 use super::server::Server;
+use crate::gpu_set::GpuSet;
 use crate::peer::is_of;
 
 impl Server {
@@ -16,11 +17,10 @@ impl Server {
         self.hello.mps_pipe.is_none() || !client.kept.is_empty()
     }
 
-    /// Signals a client's process, and before it those of its children that use one of these GPUs (one bit
-    /// each), also where they have left it: it may be a shell.
-    pub(super) fn signal(&self, client: &Client, gpus: u64, signal: Signal) {
+    /// Signals a client's process, and before it those of its children that use one of these GPUs, also where they have left it: it may be a shell.
+    pub(super) fn signal(&self, client: &Client, gpus: GpuSet, signal: Signal) {
         let (own, marks) = (BTreeMap::from([(client.pid, ())]), self.lookups.marks());
-        let gpus = (0..self.hello.gpus.len()).filter(|gpu| gpus & (1 << gpu) != 0);
+        let gpus = (0..self.hello.gpus.len()).filter(|gpu| gpus.contains(gpu));
         let residents: BTreeSet<u32> = gpus
             .flat_map(|gpu| self.node.residents(gpu).unwrap_or_default())
             .map(|resident| resident.pid)

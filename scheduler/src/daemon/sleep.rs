@@ -50,7 +50,7 @@ impl Server {
 
     /// Whether it is time to see if a GPU is there again that the driver could not reach.
     pub(super) fn is_to_look_again(&mut self, now: Duration) -> bool {
-        if self.memory_monitor.lost() == 0 || now < self.look_again {
+        if self.memory_monitor.lost().is_empty() || now < self.look_again {
             return false;
         }
         self.look_again = now + LOST_INTERVAL;
@@ -116,7 +116,7 @@ impl Server {
         if let Some(every) = self.broker.shuffles() {
             sooner(every);
         }
-        if self.memory_monitor.lost() != 0 {
+        if !self.memory_monitor.lost().is_empty() {
             sooner(self.look_again.saturating_sub(now));
         }
         if let Some(wait) = self.shows_in() {

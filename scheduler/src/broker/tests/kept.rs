@@ -8,7 +8,7 @@ use crate::quota::Account;
 
 fn may(broker: &mut Broker, uid: u32, gpus: u64, is_provisional: bool) {
     let account = Account {
-        gpus,
+        gpus: GpuSet::from_bits(gpus),
         is_provisional,
         ..Account::default()
     };
