@@ -52,7 +52,7 @@ fn main() {
         std::fs::write(&path, source).unwrap_or_else(|e| panic!("failed to write {}: {e}", path.display()));
     };
     write("names.rs", names(driver::all()));
-    write("jumps.rs", jumps(driver::all()));
+    write("exports.rs", jumps(driver::all()));
 }
 
 fn names(functions: &[Function]) -> String {
@@ -272,9 +272,9 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
         // Outside the gate again: the note may wait for who looks at streams.
         Some(stream) => {
             let noted = match launch(function, &stream) {
-                None => format!("crate::busy::note({stream});"),
+                None => format!("crate::stream_activity::note({stream});"),
                 Some(launch) => format!(
-                    "if let Some(gpu) = crate::busy::note({stream}) && code == 0 {{\n    {launch};\n    }} \
+                    "if let Some(gpu) = crate::stream_activity::note({stream}) && code == 0 {{\n    {launch};\n    }} \
                      else if code == mgb_core::mps::REFUSED {{\n    crate::notice::refused_by_mps();\n    }}"
                 ),
             };

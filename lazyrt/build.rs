@@ -246,7 +246,7 @@ fn trampoline(text: &mut String, index: usize, entry: &Entry) {
 fn exports(text: &mut String, entries: &[&Entry]) {
     writeln!(
         text,
-        "#[cfg(test)]\npub mod exports {{\n    unsafe extern \"C\" {{"
+        "#[cfg(test)]\n#[allow(clashing_extern_declarations, reason = \"only their addresses are used\")]\npub mod exports {{\n    unsafe extern \"C\" {{"
     )
     .expect(WRITES);
     for entry in entries.iter() {

@@ -13,9 +13,9 @@ use mgb_probe::wire::{AGENT, EndsFor, Order};
 use crate::own_thread;
 
 /// How often the agent looks whether mgbd is still there, and whether others wait.
-const LIFE_CHECK: Duration = Duration::from_millis(250);
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often it looks at the GPUs' work while others wait.
-const LOOK: Duration = Duration::from_millis(50);
+const LOAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The process that the agent runs in: a forked child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -69,7 +69,11 @@ fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Un
         if others_wait {
             (duties.look)();
         }
-        let mut patience = if others_wait { LOOK } else { LIFE_CHECK };
+        let mut patience = if others_wait {
+            LOAD_INTERVAL
+        } else {
+            LIVENESS_INTERVAL
+        };
         if let Some(unasked) = unasked {
             patience = patience.min(unasked.left());
         }

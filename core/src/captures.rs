@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 /// How long a capture waits for a synchronisation, at most.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The first handle that is not a default stream's.
 const FIRST_MADE: usize = 3;
 /// What `cuStreamEndCapture` answers where no capture has ended: `CUDA_ERROR_INVALID_VALUE`,
@@ -64,7 +64,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins a capture in the stream by `call`, which answers CUDA's code.
 pub fn begin(stream: usize, call: impl FnOnce() -> u32) -> u32 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + CAPTURE_TIMEOUT;
     let mut state = STATE.lock();
     while state.settling > 0 && !SETTLED.wait_until(&mut state, until).timed_out() {}
     let code = call();
@@ -167,7 +167,7 @@ mod tests {
             start.elapsed()
         });
         // It is not let in before its patience is over, and then it is, though the GPU still works.
-        assert!(begun.join().expect("it begins") >= PATIENCE);
+        assert!(begun.join().expect("it begins") >= CAPTURE_TIMEOUT);
         assert!(any());
         go.send(()).expect("it still waits");
         assert!(waits.join().expect("it ended"));

@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use crate::{control_group, own_thread};
 
 /// So many bytes are freed by a thread of their own: the system takes up to a second for 16 GiB.
-const MANY: usize = 64 << 20;
+const MAX_FREED_AT_ONCE: usize = 64 << 20;
 
 /// So many bytes of it.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub fn too_little(bytes: u64) -> String {
 
 /// Frees what is not needed any more, without having the caller wait for it.
 pub fn free(gone: Vec<HostBytes>) {
-    if gone.iter().map(|bytes| bytes.len()).sum::<usize>() >= MANY {
+    if gone.iter().map(|bytes| bytes.len()).sum::<usize>() >= MAX_FREED_AT_ONCE {
         // Where there is no thread for it they are dropped with it, here.
         own_thread::start("mgb-free", move || drop(gone));
     }

@@ -13,20 +13,20 @@
 
 pub mod agent;
 pub mod arena;
+pub mod backoff;
 pub mod captures;
 pub mod control_group;
 pub mod files;
 pub mod free_list;
 pub mod gate;
+pub mod gpu_fault_report;
+pub mod gpu_idle;
 pub mod host_bytes;
 pub mod libraries;
-pub mod link;
 pub mod mps;
 pub mod own_thread;
-pub mod patience;
-pub mod pump;
-pub mod quiet;
-pub mod stillness;
+pub mod quiesce;
+pub mod staged_copy;
 pub mod swaps;
-pub mod void;
+pub mod transfer;
 pub mod work;

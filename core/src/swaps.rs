@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How many swaps of a process have an entry in its trace: a few hundred bytes each.
-const ENTRIES: u64 = 10_000;
+const MAX_TRACE_ENTRIES: u64 = 10_000;
 
 /// All swaps of this process.
 struct Totals {
@@ -138,7 +138,7 @@ impl Totals {
             }
         }
         all.copy_ns += copy_ns;
-        let is_kept = self.entries < ENTRIES;
+        let is_kept = self.entries < MAX_TRACE_ENTRIES;
         if is_kept {
             self.entries += 1;
         } else {
@@ -186,7 +186,7 @@ mod tests {
             entries: 0,
             swapped: Swapped::default(),
         };
-        let kept = (0..2 * ENTRIES)
+        let kept = (0..2 * MAX_TRACE_ENTRIES)
             .filter(|at| {
                 let kind = if at % 2 == 0 {
                     SwapKind::Evicted
@@ -196,16 +196,16 @@ mod tests {
                 totals.count(kind, 3, 5)
             })
             .count();
-        assert_eq!(kept as u64, ENTRIES);
+        assert_eq!(kept as u64, MAX_TRACE_ENTRIES);
         let expected = Swapped {
-            evicted: ENTRIES,
-            evicted_bytes: 3 * ENTRIES,
-            restored: ENTRIES,
-            restored_bytes: 3 * ENTRIES,
+            evicted: MAX_TRACE_ENTRIES,
+            evicted_bytes: 3 * MAX_TRACE_ENTRIES,
+            restored: MAX_TRACE_ENTRIES,
+            restored_bytes: 3 * MAX_TRACE_ENTRIES,
             moved: 0,
             moved_bytes: 0,
-            copy_ns: 10 * ENTRIES,
-            left_out: ENTRIES,
+            copy_ns: 10 * MAX_TRACE_ENTRIES,
+            left_out: MAX_TRACE_ENTRIES,
         };
         assert_eq!(totals.swapped, expected);
     }

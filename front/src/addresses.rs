@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 use crate::driver;
-use crate::jumps::EXPORTS;
+use crate::exports::EXPORTS;
 use crate::names::NAMES;
 use crate::native::own;
 

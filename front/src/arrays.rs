@@ -80,7 +80,7 @@ unsafe fn make(bytes: u64, handle: *const usize, call: impl Fn() -> Code) -> Cod
     let (Some(_), Ok(device)) = (session::get(), device) else {
         return call();
     };
-    if handle.is_null() || bytes == 0 || bytes > room::MOST {
+    if handle.is_null() || bytes == 0 || bytes > room::MAX_CHARGED_BYTES {
         return call();
     }
     if !room::charge(device, bytes) {

@@ -9,7 +9,7 @@ use std::path::Path;
 const GO_ON: c_int = 0;
 const STOP: c_int = 5;
 /// Frames that are looked at: a runtime has a few between its function and the driver's.
-const MOST: u32 = 64;
+const MAX_FRAMES: u32 = 64;
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(each: extern "C" fn(*mut c_void, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
@@ -44,7 +44,7 @@ extern "C" fn each(frame: *mut c_void, search: *mut c_void) -> c_int {
     // SAFETY: the search that `is_in` gave, which nobody else uses meanwhile.
     let search = unsafe { &mut *search.cast::<Search>() };
     search.frames += 1;
-    if search.frames > MOST {
+    if search.frames > MAX_FRAMES {
         return STOP;
     }
     // SAFETY: a frame of the unwinder's, during its callback.

@@ -9,7 +9,7 @@ use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
 use mgb_abi::stream::{CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 use mgb_abi::vmm::MemAllocationProp;
-use mgb_core::link::Calls;
+use mgb_core::transfer::Calls;
 
 use crate::{driver, names};
 

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use mgb_core::patience::Patience;
-use mgb_core::{captures, gate, void};
+use mgb_core::backoff::Patience;
+use mgb_core::{captures, gate, gpu_fault_report};
 use parking_lot::Mutex;
 
 use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::{
-    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, obey, room, session, sources,
-    store, watch,
+    allocations, arrays, driver, driver_memory, fault, live_contexts, memory, names, notice, obey,
+    poll_thread, room, session, sources, stream_activity,
 };
 
 type Context = *mut c_void;
@@ -55,7 +55,7 @@ own! {
     }
 
     fn cuCtxDestroy_v2(context: Context) |native| {
-        let _ending = live::ending();
+        let _ending = live_contexts::ending();
         look_last(context as usize);
         let code = native(context);
         if code == SUCCESS {
@@ -71,7 +71,7 @@ own! {
             // SAFETY: the driver has written it.
             let green = unsafe { *green };
             if let Some(context) = calls::context_of_green(green) {
-                live::note(context, device);
+                live_contexts::note(context, device);
                 GREEN.lock().push((green, context));
             }
         }
@@ -79,7 +79,7 @@ own! {
     }
 
     fn cuGreenCtxDestroy(green: usize) |native| {
-        let _ending = live::ending();
+        let _ending = live_contexts::ending();
         let code = native(green);
         if code == SUCCESS {
             let mut known = GREEN.lock();
@@ -115,7 +115,7 @@ own! {
 /// `context` is null or a place that `call` writes where it succeeds.
 unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int) -> c_int {
     room::begin(device);
-    let is_first = live::on(device).is_none();
+    let is_first = live_contexts::on(device).is_none();
     let turn = session::get()
         .filter(|_| is_first)
         .map(|session| session.client.turn(true));
@@ -133,17 +133,17 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
     drop(turn);
     if code == SUCCESS && !context.is_null() && session::get().is_some() {
         // SAFETY: the driver has written it: contract of this function.
-        let is_first = live::note(unsafe { *context } as usize, device);
+        let is_first = live_contexts::note(unsafe { *context } as usize, device);
         if is_first {
-            void::context_began();
+            gpu_fault_report::context_began();
             room::context_made(device);
             obey::start();
-            watch::start();
+            poll_thread::start();
         }
-        if is_first && live::is_on_several() {
+        if is_first && live_contexts::is_on_several() {
             let _inside = gate::enter();
-            let mut store = store::lock();
-            for (_, device) in live::all() {
+            let mut store = allocations::lock();
+            for (_, device) in live_contexts::all() {
                 store.welcome(device);
             }
         }
@@ -153,27 +153,27 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
 
 /// A context may be about to end, and with it what it says of its state.
 fn look_last(context: usize) {
-    if live::all().iter().any(|(known, _)| *known == context) {
+    if live_contexts::all().iter().any(|(known, _)| *known == context) {
         fault::look(context);
     }
 }
 
 /// A context is gone, and all that was allocated in it.
 fn end(context: usize) {
-    void::context_ended();
-    live::forget(context);
-    if live::all().is_empty() {
+    gpu_fault_report::context_ended();
+    live_contexts::forget(context);
+    if live_contexts::all().is_empty() {
         // With the last context all streams are gone, also those that captured.
         captures::forget_all();
     }
-    busy::forget(context);
+    stream_activity::forget(context);
     arrays::forget(context);
     memory::forget(context);
 }
 
 /// A release or a reset, which may end the device's primary context.
 fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let _ending = live::ending();
+    let _ending = live_contexts::ending();
     // A device's primary context has the same name when it is made again.
     let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
     if let Some((_, context)) = known {

@@ -5,19 +5,19 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use mgb_abi::error::Code;
-use mgb_core::{mps, void};
+use mgb_core::{gpu_fault_report, mps};
 
 use crate::calls::{self, Context};
-use crate::{live, session};
+use crate::{live_contexts, session};
 
 /// How long to wait for the driver as the process ends: another thread may be in it for good.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Notes what the driver answered about a context: an error that stays until the context ends is kept.
 pub fn note(code: calls::Code) {
     let code = Code(code.unsigned_abs());
     if code.is_sticky() && session::get().is_some() {
-        void::note(code.0);
+        gpu_fault_report::note(code.0);
     }
 }
 
@@ -42,13 +42,15 @@ pub fn report() {
     let Some(session) = session::get() else { return };
     let (done, all) = mpsc::channel();
     let asks = std::thread::Builder::new().spawn(move || {
-        if let Some(_using) = live::try_using() {
-            live::all().into_iter().for_each(|(context, _)| look(context));
+        if let Some(_using) = live_contexts::try_using() {
+            live_contexts::all()
+                .into_iter()
+                .for_each(|(context, _)| look(context));
         }
         let _ = done.send(());
     });
     if asks.is_ok() {
-        let _ = all.recv_timeout(PATIENCE);
+        let _ = all.recv_timeout(EXIT_TIMEOUT);
     }
-    void::report(mps::is_used(session.client.hello()));
+    gpu_fault_report::report(mps::is_used(session.client.hello()));
 }

@@ -12,15 +12,15 @@ use mgb_core::{captures, own_thread};
 use parking_lot::{Condvar, Mutex};
 
 use crate::calls::{self, Code, Context, Event, SUCCESS, Stream};
-use crate::{live, swap};
+use crate::{live_contexts, swap};
 
 /// How often streams are asked, and captures looked for, while there is something to free.
-const TICK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long work may take after which something is freed that is waited for,
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// and between two looks at it.
-const PAUSE: Duration = Duration::from_millis(1);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// When it can be freed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub fn settle(device: c_int) {
     let until = Instant::now() + SETTLE_TIMEOUT;
     while any_on(device) && !captures::any() && Instant::now() < until {
         if !free_some() {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(SETTLE_INTERVAL);
         }
     }
 }
@@ -124,7 +124,7 @@ fn serve() {
             }
         }
         if !free_some() {
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -157,11 +157,11 @@ fn passed() -> (Vec<Until>, Vec<Context>) {
         let Until::Event(context, event) = *until else {
             return false;
         };
-        let Some(_using) = live::try_using() else {
+        let Some(_using) = live_contexts::try_using() else {
             return false;
         };
         let Ok(_entered) = calls::enter(context) else {
-            if live::all().iter().all(|(known, _)| *known != context) {
+            if live_contexts::all().iter().all(|(known, _)| *known != context) {
                 gone.push(context);
             }
             return false;
@@ -196,7 +196,7 @@ fn take(which: impl Fn(&Freed) -> bool) -> Vec<Freed> {
 fn end(freed: Vec<Freed>) {
     for freed in freed {
         if let Until::Event(_, event) = freed.until {
-            let _using = live::using();
+            let _using = live_contexts::using();
             calls::end_event(event);
         }
         relaxed(freed.end);

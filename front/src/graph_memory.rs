@@ -18,7 +18,7 @@ use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
 use crate::calls::{self, Code, SUCCESS, Stream};
-use crate::sources::{self, STEP, Source, Want};
+use crate::sources::{self, GROWTH_STEP, Source, Want};
 use crate::{driver_memory, room, session};
 
 /// Bytes that an executable graph takes at most, by device.
@@ -36,17 +36,17 @@ struct Bytes {
 impl Footprint {
     /// A node that allocates.
     pub fn add(&mut self, device: c_int, bytes: u64) {
-        let bytes = bytes.min(room::MOST);
+        let bytes = bytes.min(room::MAX_CHARGED_BYTES);
         let at = self.0.iter().position(|(other, _)| *other == device);
         let at = at.unwrap_or_else(|| {
             self.0.push((device, Bytes::default()));
             self.0.len() - 1
         });
         let sum = &mut self.0[at].1;
-        if bytes < STEP {
+        if bytes < GROWTH_STEP {
             sum.small = sum.small.saturating_add(bytes.next_multiple_of(GRANULE));
         } else {
-            sum.large = sum.large.saturating_add(bytes.next_multiple_of(STEP));
+            sum.large = sum.large.saturating_add(bytes.next_multiple_of(GROWTH_STEP));
         }
     }
 
@@ -68,7 +68,7 @@ impl Footprint {
         let want = |&(device, Bytes { large, small }): &(c_int, Bytes)| Want {
             source: Source::Graphs(device),
             device,
-            bytes: large.saturating_add(small.next_multiple_of(STEP)),
+            bytes: large.saturating_add(small.next_multiple_of(GROWTH_STEP)),
             is_limited: false,
         };
         self.0.iter().map(want).collect()

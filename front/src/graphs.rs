@@ -16,7 +16,7 @@ use crate::graph_memory::{self, Footprint};
 use crate::kernels::{self, Warps};
 use crate::native::{own, per_thread};
 use crate::sources::{self, Source};
-use crate::{busy, driver_memory, session};
+use crate::{driver_memory, session, stream_activity};
 
 /// What launching a graph launches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,7 +156,7 @@ fn updated(code: Code, instance: usize, graph: usize) -> Code {
 
 /// A launch was handed to the stream.
 fn launched_instance(code: Code, instance: usize, stream: Stream) -> Code {
-    if let Some(gpu) = busy::note(stream)
+    if let Some(gpu) = stream_activity::note(stream)
         && code == SUCCESS
     {
         launched_graph(gpu, instance, stream);

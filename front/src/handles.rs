@@ -12,7 +12,7 @@ use mgb_core::gate;
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::program_memory::{self, Locked};
-use crate::{driver_memory, room, session, store};
+use crate::{allocations, driver_memory, room, session};
 
 /// Calls a function of the driver's past the gate, in which the caller is.
 macro_rules! driver {
@@ -32,7 +32,7 @@ own! {
     ) |native| {
         // SAFETY: null or a whole structure: CUDA's contract of the function.
         let on_device = unsafe { prop.as_ref() }.filter(|prop| prop.location.kind == LOCATION_DEVICE);
-        let is_charged = session::get().is_some() && bytes as u64 <= room::MOST;
+        let is_charged = session::get().is_some() && bytes as u64 <= room::MAX_CHARGED_BYTES;
         let Some(prop) = on_device.filter(|_| is_charged) else {
             return native(handle, bytes, prop, flags);
         };
@@ -126,7 +126,7 @@ own! {
 
     fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |_native| {
         // Of memory that the program has not made by cuMemCreate there is no handle.
-        if store::lock().find(address as u64).is_some() {
+        if allocations::lock().find(address as u64).is_some() {
             return calls::INVALID_VALUE;
         }
         let _inside = gate::enter();

@@ -22,7 +22,7 @@ use rustix::net::{
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::native::{IpcHandle, own};
-use crate::{frees, notice, store};
+use crate::{allocations, frees, notice};
 
 /// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
 const INVALID_CONTEXT: Code = 201;
@@ -31,7 +31,7 @@ const INVALID_HANDLE: Code = 400;
 /// What the front's own handles begin with.
 const MAGIC: u64 = u64::from_le_bytes(*b"mgb-ipc\x02");
 /// How long to wait for the owner.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 const BACKLOG: i32 = 64;
 
 /// The name of a process's socket: nobody guesses it.
@@ -138,7 +138,7 @@ fn serve(socket: &OwnedFd) {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        let _ = set_socket_timeout(&guest, Timeout::Recv, Some(PATIENCE));
+        let _ = set_socket_timeout(&guest, Timeout::Recv, Some(OWNER_TIMEOUT));
         let _ = answer(&guest);
     }
 }
@@ -154,7 +154,7 @@ fn answer(guest: &OwnedFd) -> rustix::io::Result<()> {
         return Ok(());
     }
     let [start, number] = asked.map(u64::from_le_bytes);
-    let file = store::lock().shared_file(start, number);
+    let file = allocations::lock().shared_file(start, number);
     let Some(file) = file else { return Ok(()) };
     let files = [file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -166,7 +166,7 @@ fn answer(guest: &OwnedFd) -> rustix::io::Result<()> {
 /// Asks the owner for a descriptor of the extent.
 fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
     let socket = socket()?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(OWNER_TIMEOUT))?;
     rustix::net::connect(&socket, &shared.owner.address()?)?;
     let asked = [shared.start, shared.number].map(u64::to_le_bytes);
     rustix::net::send(&socket, asked.as_flattened(), SendFlags::NOSIGNAL)?;
@@ -185,19 +185,21 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
 /// A handle to the block that the address lies in, as the driver's handles are to whole allocations. `None`: no
 /// block is there.
 fn share(address: u64) -> Option<Result<Shared, Code>> {
-    let (start, block) = store::lock().find(address)?;
+    let (start, block) = allocations::lock().find(address)?;
     let Some(owner) = owner() else {
         return Some(Err(INVALID_HANDLE));
     };
     // No extent is in host memory then.
     let _inside = gate::enter();
-    let shared = store::lock().share(block.extent).map(|(length, number)| Shared {
-        owner,
-        start: block.extent,
-        number,
-        length,
-        offset: start - block.extent,
-    });
+    let shared = allocations::lock()
+        .share(block.extent)
+        .map(|(length, number)| Shared {
+            owner,
+            start: block.extent,
+            number,
+            length,
+            offset: start - block.extent,
+        });
     Some(shared)
 }
 
@@ -258,7 +260,7 @@ fn owner_if_any() -> Option<Owner> {
     if let Some(owner) = KNOWN.get() {
         return Some(*owner);
     }
-    if !store::lock().has_shared() {
+    if !allocations::lock().has_shared() {
         return None;
     }
     owner().inspect(|owner| {

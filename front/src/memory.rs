@@ -9,10 +9,10 @@ use std::ffi::{c_int, c_uint};
 use mgb_core::gate;
 use parking_lot::Mutex;
 
+use crate::allocations::Block;
 use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::{own, per_thread};
-use crate::store::Block;
-use crate::{driver_memory, frees, live, room, session, store};
+use crate::{allocations, driver_memory, frees, live_contexts, room, session};
 
 /// What rows of a pitched allocation are a multiple of.
 const PITCH: u64 = 512;
@@ -41,7 +41,7 @@ pub fn forget(context: Context) {
     frees::forget(context);
     let freed = {
         let _inside = gate::enter();
-        store::lock().forget(context)
+        allocations::lock().forget(context)
     };
     for (device, bytes) in freed {
         room::discharge(device, bytes);
@@ -62,11 +62,11 @@ pub fn forget(context: Context) {
 fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     {
         let _inside = gate::enter();
-        if let Some(address) = store::lock().reuse(bytes, device, context) {
+        if let Some(address) = allocations::lock().reuse(bytes, device, context) {
             return Ok(address);
         }
     }
-    let extent = store::extent_bytes(bytes);
+    let extent = allocations::extent_bytes(bytes);
     if room::refuses_first(device, extent) || !room::charge(device, extent) {
         return Err(OUT_OF_MEMORY);
     }
@@ -76,7 +76,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
         // What the arena does for an allocation, a capture of another thread does not mind.
         let _relaxed = calls::relax();
         let _inside = gate::enter();
-        let mut store = store::lock();
+        let mut store = allocations::lock();
         // Another thread may have mapped a granule meanwhile, or freed one: a second one would stay empty.
         let reused = store
             .reuse(bytes, device, context)
@@ -130,11 +130,13 @@ unsafe fn of_driver(
 /// As of [`of_driver`]; `pointer` can be written.
 unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Code {
     // Without a context the driver says what is wrong, as it does of sizes that no sum can hold.
-    let Some(current) = current().filter(|_| bytes > 0 && bytes <= room::MOST && !pointer.is_null()) else {
+    let Some(current) =
+        current().filter(|_| bytes > 0 && bytes <= room::MAX_CHARGED_BYTES && !pointer.is_null())
+    else {
         return call();
     };
     let (context, device) = current;
-    if live::is_on_several() || !store::lock().has_arena() {
+    if live_contexts::is_on_several() || !allocations::lock().has_arena() {
         // SAFETY: contract of this function.
         return unsafe { of_driver(bytes, current, pointer, call) };
     }
@@ -146,7 +148,7 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Co
         }
         Err(NOT_SUPPORTED) => {
             // A virtual GPU, say.
-            store::lock().give_up();
+            allocations::lock().give_up();
             // SAFETY: contract of this function.
             unsafe { of_driver(bytes, current, pointer, call) }
         }
@@ -156,12 +158,12 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Co
 
 /// Frees what lies in the arena. `None`: the address is not the arena's.
 fn free(address: u64) -> Option<Code> {
-    let Ok(block) = store::lock().begin_free(address)? else {
+    let Ok(block) = allocations::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
     };
     let code = frees::when_all_is_done(block.device, move || end(address, block));
     if code != SUCCESS {
-        store::lock().undo_free(address);
+        allocations::lock().undo_free(address);
     }
     Some(code)
 }
@@ -169,10 +171,10 @@ fn free(address: u64) -> Option<Code> {
 /// Frees what lies in the arena in the order of a stream. `None`: the address is not the arena's, or
 /// the stream captures: a graph frees what graphs allocate, and the driver says so.
 fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
-    if !store::lock().is_in_arena(address) || calls::is_capturing(stream) {
+    if !allocations::lock().is_in_arena(address) || calls::is_capturing(stream) {
         return None;
     }
-    let Ok(block) = store::lock().begin_free(address)? else {
+    let Ok(block) = allocations::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
     };
     frees::in_order(block.device, stream, move || end(address, block));
@@ -211,7 +213,7 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
 fn end(address: u64, block: Block) {
     let freed = {
         let _inside = gate::enter();
-        let mut store = store::lock();
+        let mut store = allocations::lock();
         // Its context may be gone, and another block there.
         let is_it = store
             .block(address)
@@ -241,7 +243,7 @@ own! {
         // SAFETY: contract of this function.
         let code = unsafe { allocate(bytes, pointer, || native(pointer, pitch, width, height, element)) };
         // SAFETY: `pointer` was written if the call succeeded.
-        if code == SUCCESS && !pointer.is_null() && store::lock().block(unsafe { *pointer }).is_some() {
+        if code == SUCCESS && !pointer.is_null() && allocations::lock().block(unsafe { *pointer }).is_some() {
             // SAFETY: not null, so it can be written: contract of this function.
             unsafe { *pitch = row as usize };
         }

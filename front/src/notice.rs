@@ -7,13 +7,13 @@ use mgb_core::mps;
 use parking_lot::Mutex;
 
 /// How long to wait for another thread that speaks: in a forked child there may be none.
-const PATIENCE: Duration = Duration::from_millis(100);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// Says it unless something of this kind was said before.
 pub fn once(kind: &'static str, text: Arguments<'_>) {
-    let Some(mut said) = SAID.try_lock_for(PATIENCE) else {
+    let Some(mut said) = SAID.try_lock_for(LOCK_TIMEOUT) else {
         return;
     };
     if said.contains(&kind) {
@@ -25,7 +25,7 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
     mgb_stderr::say!("mgb: {text}");
 }
 
-/// A GPU is unavailable for a moment: see [`mgb_core::patience`].
+/// A GPU is unavailable for a moment: see [`mgb_core::backoff`].
 pub fn unavailable(text: &str) {
     once("unavailable", format_args!("{text}"));
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use mgb_core::agent::{self, Done, Duties};
-use mgb_core::{own_thread, stillness};
+use mgb_core::{own_thread, quiesce};
 use mgb_probe::wire::Order;
 
 use crate::{room, session};
@@ -26,8 +26,8 @@ pub fn start() {
 
 fn obey(order: Order) -> Done {
     let (gpu, patience) = match order {
-        Order::Evict { gpu } => (gpu, stillness::BRIEFLY),
-        Order::Suspend { gpu } => (gpu, stillness::SUSPENDED),
+        Order::Evict { gpu } => (gpu, quiesce::IDLE_TIMEOUT),
+        Order::Suspend { gpu } => (gpu, quiesce::SUSPEND_TIMEOUT),
         // Nothing is proven of the program: it stays where it is.
         Order::Move { .. } => return Done::default(),
     };

@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_core::gate;
 
+use crate::allocations::{self, Block};
 use crate::calls::SUCCESS;
 use crate::native::own;
-use crate::store::{self, Block};
 use crate::{physical, program_memory};
 
 /// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
@@ -27,7 +27,7 @@ const RANGE_SIZE: c_uint = 12;
 const HANDLE_TYPES: c_uint = 14;
 
 fn find(address: u64) -> Option<(u64, Block)> {
-    store::lock().find(address)
+    allocations::lock().find(address)
 }
 
 /// What the front knows better than the driver, in as many bytes as CUDA writes.
@@ -64,7 +64,7 @@ impl Known {
 /// Another device than a GPU is to use what is there: it stays where it is.
 fn stay(address: u64, bytes: u64) {
     let _inside = gate::enter();
-    store::lock().stay(address);
+    allocations::lock().stay(address);
     program_memory::stay_at(address, bytes);
 }
 

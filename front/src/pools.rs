@@ -58,7 +58,7 @@ unsafe fn allocate(
     let (Some(_), Ok(current)) = (session::get(), device) else {
         return call();
     };
-    if pointer.is_null() || bytes == 0 || bytes as u64 > room::MOST {
+    if pointer.is_null() || bytes == 0 || bytes as u64 > room::MAX_CHARGED_BYTES {
         return call();
     }
     // A node of a graph, for which memory is taken when that is launched.

@@ -6,15 +6,15 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use mgb_core::host_bytes::{Budget, HostBytes};
-use mgb_core::pump::{Piece, Pieces};
+use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
 
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
 use crate::program_memory::{self, Made};
-use crate::{live, moving, notice, range, room};
+use crate::{live_contexts, notice, range, room, swap_transfer};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
-const PAUSE: Duration = Duration::from_millis(100);
+const GRANTED_MEMORY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Memory that leaves.
 struct Leaver {
@@ -70,7 +70,7 @@ fn has_cards() -> bool {
 
 /// What can leave the device.
 fn leavers(device: c_int) -> Vec<Leaver> {
-    let (has_cards, has_context) = (has_cards(), live::on(device).is_some());
+    let (has_cards, has_context) = (has_cards(), live_contexts::on(device).is_some());
     let table = program_memory::lock();
     let leaves = table.memory.iter().filter(|(_, memory)| {
         memory.device == device
@@ -118,7 +118,7 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
     if bytes == 0 {
         return leaving.left;
     }
-    let Some((copies, _entered)) = moving::measured_copies(device, bytes, leaving.watch) else {
+    let Some((copies, _entered)) = swap_transfer::measured_copies(device, bytes, leaving.watch) else {
         return leaving.left;
     };
     if let Err(code) = copies.out(&mut leaving) {
@@ -166,7 +166,7 @@ struct Leaving<'a> {
 impl Leaving<'_> {
     fn begin(&mut self, at: usize) -> Option<(Window, HostBytes)> {
         let leaver = &self.leavers[at];
-        let host = moving::host_memory(leaver.bytes, &mut self.budget)?;
+        let host = swap_transfer::host_memory(leaver.bytes, &mut self.budget)?;
         let mut native = leaver.native;
         if leaver.handles == 0 {
             // Only its addresses are left of it.
@@ -240,7 +240,7 @@ pub fn load_all(device: c_int, names: &[u64], watch: &mut Watch) -> u64 {
         watch,
     };
     if bytes > 0 {
-        let begun = moving::copies_back(device, bytes, coming.watch);
+        let begun = swap_transfer::copies_back(device, bytes, coming.watch);
         let copied = begun.and_then(|(copies, _entered)| copies.back(&mut coming));
         if let Err(code) = copied {
             // The context is broken, as the program's own next call will say.
@@ -346,7 +346,7 @@ fn create(made: &Made, bytes: u64) -> Option<u64> {
             Ok(handle) => return Some(handle),
             Err(OUT_OF_MEMORY) => {
                 notice::taken_by_others();
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
             Err(code) => {
                 lost(code);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use mgb_abi::graph::GRAPH_MEM_RESERVED_CURRENT;
 use mgb_abi::pool::{POOL_RESERVED_CURRENT, POOL_USED_CURRENT};
-use mgb_core::{captures, gate, quiet};
+use mgb_core::{captures, gate, gpu_idle};
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
@@ -23,7 +23,7 @@ use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::{driver_memory, room, swap};
 
 /// What sources take from the device at a time.
-pub const STEP: u64 = 32 << 20;
+pub const GROWTH_STEP: u64 = 32 << 20;
 /// How long work may take after which freed memory is unused.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -136,7 +136,7 @@ impl Source {
         let lacks = self.with(|known| (known.device, to.saturating_sub(known.charged)));
         match lacks {
             None | Some((_, 0)) => true,
-            Some((_, lacks)) if lacks > room::MOST => false,
+            Some((_, lacks)) if lacks > room::MAX_CHARGED_BYTES => false,
             Some((device, lacks)) => {
                 let has_room = room::charge(device, lacks);
                 if has_room && self.with(|known| known.charged += lacks).is_none() {
@@ -259,7 +259,7 @@ impl Want {
         }
         let held = self.source.held().unwrap_or(0);
         let more = Want {
-            bytes: self.bytes.saturating_add(STEP),
+            bytes: self.bytes.saturating_add(GROWTH_STEP),
             ..*self
         };
         self.source.raise(more.target((held, held), self.charged()).1)
@@ -344,7 +344,7 @@ pub fn has_idle(device: c_int) -> bool {
 pub fn reclaim(device: c_int, own: Option<Source>) {
     let line = u32::try_from(device).unwrap_or(0);
     let until = Instant::now() + SETTLE_TIMEOUT;
-    quiet::wait(line, until, move || swap::settle_beside(device));
+    gpu_idle::wait(line, until, move || swap::settle_beside(device));
     if captures::any() {
         return;
     }

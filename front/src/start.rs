@@ -2,8 +2,8 @@
 
 use std::ffi::c_uint;
 
+use mgb_core::backoff::Patience;
 use mgb_core::gate;
-use mgb_core::patience::Patience;
 
 use crate::calls::{NO_DEVICE, SUCCESS};
 use crate::native::own;

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use mgb_core::gate::{self, Closed};
 use mgb_core::swaps::{Spent, Watch};
-use mgb_core::{captures, quiet, stillness};
+use mgb_core::{captures, gpu_idle, quiesce};
 
+use crate::allocations;
 use crate::calls::{self, Code, SUCCESS};
-use crate::live::Using;
+use crate::live_contexts::Using;
 use crate::room::{Saved, Shut, Swapper};
-use crate::store;
-use crate::{live, moving, notice, program_swap, trace};
+use crate::{live_contexts, notice, program_swap, swap_transfer, trace};
 
 /// How long to wait at a time for a thread that wants to go on.
-const WANTED: Duration = Duration::from_secs(1);
+const WANTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Swaps what the store has.
 pub struct ByStore;
@@ -26,12 +26,12 @@ pub struct ByStore;
 impl Swapper for ByStore {
     fn release_spares(&self, device: c_int) -> u64 {
         let _inside = gate::enter();
-        store::lock().release_spares(device)
+        allocations::lock().release_spares(device)
     }
 
     fn close(&self, patience: Duration) -> Option<Box<dyn Shut>> {
         let closed = close(patience)?;
-        let using = live::try_using()?;
+        let using = live_contexts::try_using()?;
         Some(Box::new(Still {
             _using: using,
             closed,
@@ -39,7 +39,7 @@ impl Swapper for ByStore {
     }
 
     fn save(&self, device: c_int, mut watch: Watch) -> Box<dyn Saved> {
-        let (starts, in_extents) = moving::save_all(device, &mut watch);
+        let (starts, in_extents) = swap_transfer::save_all(device, &mut watch);
         let (names, made) = program_swap::save_all(device, &mut watch);
         let freed = in_extents + made;
         trace::swapped(device, watch, freed);
@@ -60,7 +60,7 @@ struct Still {
 
 impl Shut for Still {
     fn is_wanted(&self) -> bool {
-        self.closed.is_wanted(WANTED)
+        self.closed.is_wanted(WANTED_TIMEOUT)
     }
 }
 
@@ -81,7 +81,7 @@ impl Saved for Swapped {
 
     fn back(self: Box<Swapped>, mut watch: Watch) {
         watch.book(Spent::Room);
-        let in_extents = moving::load_all(self.device, &self.starts, &mut watch);
+        let in_extents = swap_transfer::load_all(self.device, &self.starts, &mut watch);
         let made = program_swap::load_all(self.device, &self.names, &mut watch);
         trace::swapped(self.device, watch, in_extents + made);
     }
@@ -91,28 +91,33 @@ impl Saved for Swapped {
 fn close(patience: Duration) -> Option<Closed> {
     // Memory that only seemed to be idle is no news to anybody.
     let say = |why: &str| {
-        if patience == stillness::PATIENCE {
+        if patience == quiesce::QUIET_TIMEOUT {
             notice::once("busy", format_args!("{why}"));
         }
     };
-    stillness::close(patience, all_quiet, say)
+    quiesce::close(patience, all_quiet, say)
 }
 
 /// Waits until the process's GPUs have done what they were given.
 fn all_quiet(until: Instant) -> bool {
-    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
+    let mut devices: Vec<c_int> = live_contexts::all()
+        .into_iter()
+        .map(|(_, device)| device)
+        .collect();
     devices.sort_unstable();
     devices.dedup();
     devices.into_iter().all(|device| {
         let line = u32::try_from(device).unwrap_or(0);
-        quiet::wait(line, until, move || settle_beside(device))
+        gpu_idle::wait(line, until, move || settle_beside(device))
     })
 }
 
 /// Waits for all work of the device's contexts. False: one of them could not be waited for.
 pub fn settle(device: c_int) -> bool {
-    let _using = live::using();
-    let contexts = live::all().into_iter().filter(|(_, there)| *there == device);
+    let _using = live_contexts::using();
+    let contexts = live_contexts::all()
+        .into_iter()
+        .filter(|(_, there)| *there == device);
     contexts.fold(true, |good, (context, _)| {
         let done = calls::enter(context).map(|_entered| {
             let _relaxed = calls::relax();

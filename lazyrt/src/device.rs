@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
-use mgb_core::patience::Patience;
+use mgb_core::backoff::Patience;
 use mgb_core::{captures, files, work};
 use mgb_probe::Gpu;
 use mgb_probe::need::GRANULE;
@@ -13,7 +13,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{contexts, driver_start, native, notice, open, session, thread};
+use crate::{contexts, driver_start, foreign_cuda, native, notice, session, thread};
 
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
@@ -93,7 +93,7 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
     }
     // A context that the program made current by the driver API stays so: it is one of the only GPU that it
     // sees.
-    if open::calls_driver() && driver_start::required()?.has_context(ordinal) {
+    if foreign_cuda::calls_driver() && driver_start::required()?.has_context(ordinal) {
         return note_context(gpu, ordinal);
     }
     choose(gpu, ordinal)
@@ -135,7 +135,7 @@ fn note_context(gpu: u32, ordinal: i32) -> Result<(), Own> {
         if let Err(error) = files::pass(client) {
             notice::once("keep", format_args!("{}", files::failure(error)));
         }
-        if open::is_open() {
+        if foreign_cuda::is_open() {
             work::note_endless(gpu);
         }
     }

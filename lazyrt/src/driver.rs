@@ -10,8 +10,8 @@ use cudarc::driver::sys::{
     CUmemAccess_flags, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
-use mgb_core::link::Calls;
-use mgb_core::patience::Patience;
+use mgb_core::backoff::Patience;
+use mgb_core::transfer::Calls;
 
 use crate::notice;
 

@@ -1,10 +1,10 @@
-//! Errors after which the process can use its GPU no more, until it resets the device. See [`void`] for the
+//! Errors after which the process can use its GPU no more, until it resets the device. See [`gpu_fault_report`] for the
 //! line about them as the process ends.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mgb_core::void;
+use mgb_core::gpu_fault_report;
 use mgb_probe::wire::MAX_GPUS;
 
 use crate::code::{Code, Own, fail};
@@ -22,7 +22,7 @@ fn of_current() -> &'static AtomicU32 {
 pub fn note(code: Code) {
     if code.is_sticky() {
         of_current().store(code.0, Ordering::Relaxed);
-        void::note(code.0);
+        gpu_fault_report::note(code.0);
         report_at_exit();
     }
 }
@@ -42,12 +42,12 @@ pub fn check() -> Result<(), Own> {
 /// The program's current device was reset.
 pub fn clear() {
     of_current().store(0, Ordering::Relaxed);
-    void::context_ended();
+    gpu_fault_report::context_ended();
 }
 
 /// A task begins, behind a reset if there was one.
 pub fn began_anew() {
-    void::context_began();
+    gpu_fault_report::context_began();
 }
 
 fn report_at_exit() {
@@ -60,6 +60,6 @@ fn report_at_exit() {
 
 extern "C" fn report() {
     if session::decided() == Some(Mode::Mgb) {
-        void::report(session::is_under_mps());
+        gpu_fault_report::report(session::is_under_mps());
     }
 }

@@ -6,7 +6,7 @@
 //! also carries the probe's C interface (`mgb.h`).
 //!
 //! Allocation hands out addresses of one arena (`arena`); a task (`task`) is bound to a GPU when mgbd
-//! grants it one (`bind`), memory is then put behind its addresses (`backing`) and may go to the host and
+//! grants it one (`task_binding`), memory is then put behind its addresses (`mapping`) and may go to the host and
 //! come back (`swap`). `state` holds all of it; launches only look at `task::Shared` and pass the
 //! `gate`.
 
@@ -19,45 +19,45 @@
     )
 )]
 
-mod absorb;
 mod address_hold;
-mod backing;
-mod bind;
-mod binder;
+mod adopt_objects;
 mod clock;
 mod code;
-mod coming;
 mod contexts;
+mod cuda12_compat;
+mod deferred_ops;
 mod device;
 mod driver;
 mod driver_start;
 mod elf;
-mod ending;
 mod enter;
 mod fault;
+mod foreign_cuda;
 mod front;
 mod functions;
 mod handles;
 mod launch_view;
-mod leaving;
+mod mapping;
 mod margin;
 mod native;
+mod non_arena_memory;
 mod notice;
 mod obey;
-mod open;
+mod offload;
 mod ops;
-mod outside;
-mod records;
+mod probe_callbacks;
+mod process_exit;
 mod relocate;
+mod restore;
 mod restrict;
 mod session;
 mod startup;
 mod state;
 mod swap;
 mod task;
+mod task_binding;
 mod thread;
 mod trace_line;
-mod twelve;
 mod unite;
 mod visible;
 

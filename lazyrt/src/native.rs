@@ -81,6 +81,7 @@ natives! {
     fn cudaStreamQuery(stream: Stream);
     fn cudaDeviceSetLimit(limit: u32, value: usize);
     fn cudaGetLastError();
+    fn cudaPeekAtLastError();
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: u32);
     fn cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, count: usize, kind: u32, stream: Stream);
     fn cudaMemcpyPeer(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize);

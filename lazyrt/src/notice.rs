@@ -18,7 +18,7 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
     mgb_stderr::say!("mgb: {text}");
 }
 
-/// A GPU is unavailable for a moment: see `mgb_core::patience`.
+/// A GPU is unavailable for a moment: see `mgb_core::backoff`.
 pub fn unavailable(text: &str) {
     once("unavailable", format_args!("{text}"));
 }

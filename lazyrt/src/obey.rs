@@ -18,7 +18,7 @@ pub fn start() {
 }
 
 /// How long a look may wait for a GPU.
-const BRIEFLY: Duration = Duration::from_millis(10);
+const LOOK_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// The marks of the last look, by GPU; 0: none.
 static MARKS: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
@@ -28,7 +28,7 @@ static LAUNCHES: [AtomicU32; MAX_GPUS] = [const { AtomicU32::new(0) }; MAX_GPUS]
 
 /// A program that copies to the GPU and then works on the host does not ask whether the copy is done. So
 /// where nothing new was given since the last look, and no thread of the program waits for the GPU, this
-/// waits a little. A longer kernel is waited for once, by one thread (`quiet`). So it does where no launch has come
+/// waits a little. A longer kernel is waited for once, by one thread (`gpu_idle`). So it does where no launch has come
 /// and none is known to be done: a program may never ask for that, nor say what else it gives the GPU.
 fn look() {
     for gpu in contexts::gpus() {
@@ -39,7 +39,7 @@ fn look() {
         let are_unchanged = launches != 0 && launches == before;
         if mark != 0 && work::is_unchanged(gpu, mark) || are_unchanged {
             if let Ok(ordinal) = device::ordinal(gpu) {
-                swap::settles(gpu, ordinal, Instant::now() + BRIEFLY);
+                swap::settles(gpu, ordinal, Instant::now() + LOOK_TIMEOUT);
             }
         } else {
             last.store(work::mark(gpu).unwrap_or(0), Ordering::Relaxed);

@@ -5,14 +5,14 @@
 //! the place of the old: until all bytes are there, nothing has changed. Where the one GPU cannot reach the
 //! other's memory, the bytes go to the host, and come back on the new GPU with the task's next op.
 
-use mgb_core::stillness;
+use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
 use crate::driver::{Address, Driver, Failure, Memory};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{backing, device, driver_start, leaving, margin, native, notice, session, swap};
+use crate::{device, driver_start, mapping, margin, native, notice, offload, session, swap};
 
 /// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.
@@ -30,9 +30,9 @@ pub fn task(number: u64, from: u32, to: u32) -> u64 {
     if choose(&state::lock()).is_empty() || device::select(to, ordinal).is_err() {
         return 0;
     }
-    backing::release_spares();
+    mapping::release_spares();
     let mut watch = Watch::begin(SwapKind::Moved);
-    let Some(closed) = swap::close_quietly(&choose, stillness::SUSPENDED) else {
+    let Some(closed) = swap::close_quietly(&choose, quiesce::SUSPEND_TIMEOUT) else {
         return 0;
     };
     watch.book(Spent::Rest);
@@ -60,7 +60,7 @@ fn carry(key: Key, taken: Evicting, (to, ordinal): (u32, i32), mut watch: Watch)
             Ok(()) => arrived = true,
             Err(error) => {
                 notice::once("move", format_args!("failed to copy from GPU to GPU: {error}"));
-                leaving::save_all(&mut parts, gpu, &mut watch);
+                offload::save_all(&mut parts, gpu, &mut watch);
                 arrived = !parts
                     .iter()
                     .any(|part| matches!(part.backing, Backing::Device(_)));

@@ -12,7 +12,7 @@
 
 use crate::code::Own;
 use crate::launch_view::Device;
-use crate::{bind, device, open, session, state};
+use crate::{device, foreign_cuda, session, state, task_binding};
 
 /// The only device there is.
 const FIRST: Device = 0;
@@ -27,7 +27,7 @@ pub extern "C" fn mgb_before_driver() {
 /// the driver was in use before, the process stays unrestricted.
 pub fn to_one_gpu() {
     let key = state::lock().lazy_task_of(FIRST);
-    if let Ok(gpu) = bind::bind_only(key) {
+    if let Ok(gpu) = task_binding::bind_only(key) {
         state::tie(FIRST, gpu);
     }
 }
@@ -44,7 +44,7 @@ pub fn choose_context() -> Result<(), Own> {
 }
 
 fn with_gpu(act: impl FnOnce(u32, i32) -> Result<(), Own>) -> Result<(), Own> {
-    if !open::calls_driver() {
+    if !foreign_cuda::calls_driver() {
         return Ok(());
     }
     if state::lazy_shared_of(FIRST).is_none_or(|shared| !shared.is_ready()) {

@@ -8,14 +8,14 @@ use mgb_core::work;
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
-use crate::{binder, open, restrict};
+use crate::{foreign_cuda, probe_callbacks, restrict};
 
 /// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
 /// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.
 pub fn at_load() {
     session::set_start(decide);
-    binder::register();
-    if open::is_open() {
+    probe_callbacks::register();
+    if foreign_cuda::is_open() {
         connect_early();
     }
 }
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn mgb_module_open(reason: *const c_char) {
         // SAFETY: not null, so it is a C string: contract of this function.
         unsafe { CStr::from_ptr(reason) }
     };
-    open::note(reason.to_string_lossy().into_owned());
+    foreign_cuda::note(reason.to_string_lossy().into_owned());
     connect_early();
 }
 
@@ -68,12 +68,12 @@ fn decide() -> Mode {
 fn connect() {
     session::watch_forks();
     gate::prepare();
-    binder::register();
+    probe_callbacks::register();
     // Reads the environment now, before the program may change it.
     mgb_probe::trace::is_wanted();
     let connected = session::client().is_some();
     if let Some(words) = session::gpu_words() {
         work::publish(words);
     }
-    session::note_connected(connected, connected && open::calls_driver());
+    session::note_connected(connected, connected && foreign_cuda::calls_driver());
 }

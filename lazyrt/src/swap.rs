@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
 use mgb_core::swaps::{Spent, Watch};
-use mgb_core::{quiet, stillness};
+use mgb_core::{gpu_idle, quiesce};
 use mgb_probe::TaskId;
 use mgb_probe::trace::SwapKind;
 
-use crate::backing;
-use crate::leaving;
+use crate::mapping;
+use crate::offload;
 use crate::state::{self, Evicting, Key, State};
 use crate::{device, notice, session};
 
@@ -48,12 +48,12 @@ impl Drop for Gathering {
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
     let choose = |state: &State| Some(state.resolve(key)).into_iter().collect();
-    out(choose, stillness::PATIENCE) > 0
+    out(choose, quiesce::QUIET_TIMEOUT) > 0
 }
 
 /// Swaps all tasks on the GPU out, as far as that is possible: mgbd sees what came of it.
 pub fn out_gpu(gpu: u32) {
-    out(|state| holding(state, gpu), stillness::PATIENCE);
+    out(|state| holding(state, gpu), quiesce::QUIET_TIMEOUT);
 }
 
 /// Swaps all tasks on the GPU out, if they are idle; the bytes that are free then.
@@ -65,13 +65,13 @@ pub fn out_idle(gpu: u32) -> u64 {
             holding(state, gpu)
         }
     };
-    out(choose, stillness::BRIEFLY)
+    out(choose, quiesce::IDLE_TIMEOUT)
 }
 
 /// Swaps all tasks on the GPU out once the work that is under way there is done; the bytes that are free
 /// then.
 pub fn out_suspended(gpu: u32) -> u64 {
-    out(|state| holding(state, gpu), stillness::SUSPENDED)
+    out(|state| holding(state, gpu), quiesce::SUSPEND_TIMEOUT)
 }
 
 /// The tasks that have room on the GPU.
@@ -85,7 +85,7 @@ fn holding(state: &State, gpu: u32) -> Vec<Key> {
 /// Swaps tasks out, of which some may not be idle for so long; the bytes of their reservations that are free
 /// then.
 fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
-    backing::release_spares();
+    mapping::release_spares();
     let mut watch = Watch::begin(SwapKind::Evicted);
     let Some(closed) = close_quietly(&choose, patience) else {
         return 0;
@@ -119,11 +119,11 @@ fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
 pub fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -> Option<Closed> {
     // Memory that only seemed to be idle is no news to anybody.
     let say = |why: &str| {
-        if patience == stillness::PATIENCE {
+        if patience == quiesce::QUIET_TIMEOUT {
             notice::once("busy", format_args!("{why}"));
         }
     };
-    stillness::close(patience, |until| all_quiet(choose, until), say)
+    quiesce::close(patience, |until| all_quiet(choose, until), say)
 }
 
 /// Waits until the GPUs that may use the tasks' memory have done what they were given.
@@ -148,7 +148,7 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
 /// Whether everything that this process had given the GPU is done by then. The caller holds no lock of
 /// lazyrt's.
 pub fn settles(gpu: u32, ordinal: i32, until: Instant) -> bool {
-    quiet::wait(gpu, until, move || device::settle_beside(gpu, ordinal))
+    gpu_idle::wait(gpu, until, move || device::settle_beside(gpu, ordinal))
 }
 
 /// Swaps one out, which is marked as moving then; and its reservation that was given up.
@@ -161,7 +161,7 @@ fn out_one(key: Key, mut watch: Watch) -> Option<Option<(TaskId, u64)>> {
     } = state::lock().begin_evict(key)?;
     let mut left = 0;
     if !parts.is_empty() && device::select(gpu, ordinal).is_ok() {
-        left = leaving::save_all(&mut parts, gpu, &mut watch);
+        left = offload::save_all(&mut parts, gpu, &mut watch);
     }
     let mut state = state::lock();
     let freed = state.end_evict(key, parts);

@@ -7,9 +7,9 @@ use mgb_core::arena::Pool;
 use mgb_probe::trace::Swap;
 use mgb_probe::{Need, Site, TaskId};
 
+use crate::deferred_ops::Records;
 use crate::launch_view::{Device, Shared};
-use crate::outside::Outside;
-use crate::records::Records;
+use crate::non_arena_memory::Outside;
 use crate::thread::Activation;
 use crate::{clock, thread};
 

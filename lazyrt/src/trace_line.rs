@@ -6,7 +6,7 @@ use mgb_probe::trace::{Entry, LazyRecord, Line, Place, Stretch, is_wanted};
 
 use crate::state::{self, State};
 use crate::task::{Span, Task};
-use crate::{open, session};
+use crate::{foreign_cuda, session};
 
 /// Runs after the program's own exit handlers and destructors.
 extern "C" fn at_exit() {
@@ -44,7 +44,7 @@ fn write(state: &mut State) {
         .map(entry)
         .collect();
     let mut line = Line::new(tasks);
-    line.open = open::reason();
+    line.open = foreign_cuda::reason();
     line.outside_mps = mps::why_outside();
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();

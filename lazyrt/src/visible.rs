@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::driver_start::{self, VISIBLE, set_visible};
-use crate::{open, session};
+use crate::{foreign_cuda, session};
 
 /// The GPU, index into the hello; -1 while the process is not restricted.
 static RESTRICTED: AtomicI64 = AtomicI64::new(-1);
@@ -17,7 +17,7 @@ pub fn gpu() -> Option<u32> {
 /// Restricts a process that calls the driver API to the GPU that mgbd granted. Called with each grant, before
 /// anything asks the driver for its GPUs; does nothing where the driver was initialised before.
 pub fn restrict_to(gpu: u32) {
-    if !open::calls_driver() || driver_start::is_loaded() {
+    if !foreign_cuda::calls_driver() || driver_start::is_loaded() {
         return;
     }
     let Some(granted) = session::gpu(gpu) else {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mgb_core::stillness;
+use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 use mgb_probe::{Grown, Refusal};
@@ -16,11 +16,11 @@ use super::task::{self, Place, Task};
 use crate::session::Session;
 
 /// How often in a row a task may be asked to make room and fail.
-const FAILED_SWAPS: u32 = 8;
+const MAX_FAILED_SWAPS: u32 = 8;
 /// After a failed swap; twice as long after each.
-const PAUSE: Duration = Duration::from_millis(10);
+const SWAP_INTERVAL: Duration = Duration::from_millis(10);
 /// How often a request that fits is made again that mgbd took for too large.
-const UNREAD: u32 = 20;
+const MAX_UNREAD: u32 = 20;
 
 /// A device of which memory is in the host.
 struct Part {
@@ -98,7 +98,7 @@ impl Away {
     /// Makes room on a GPU, where the process has something.
     pub(super) fn make_room_on(&mut self, gpu: u32) {
         if let Some(place) = task::on(gpu) {
-            self.make_room(place, stillness::PATIENCE);
+            self.make_room(place, quiesce::QUIET_TIMEOUT);
         }
     }
 
@@ -142,15 +142,15 @@ impl Away {
             note(place, lacking, matches!(answer, Ok(Grown::Granted { .. })));
             match answer {
                 Ok(Grown::Granted { .. }) | Err(Refusal::Withdrawn) => {}
-                Ok(Grown::SwapOut) if self.make_room(place, stillness::PATIENCE) > 0 => failed = 0,
-                Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {
-                    std::thread::sleep(PAUSE * (1 << failed));
+                Ok(Grown::SwapOut) if self.make_room(place, quiesce::QUIET_TIMEOUT) > 0 => failed = 0,
+                Ok(Grown::SwapOut) if failed < MAX_FAILED_SWAPS => {
+                    std::thread::sleep(SWAP_INTERVAL * (1 << failed));
                     failed += 1;
                 }
                 Ok(Grown::SwapOut) => return Err(Refusal::Deadlock),
                 // What was given back just now, mgbd may not have read yet.
-                Err(Refusal::NeverFits { .. }) if unread < UNREAD && self.fits(task) => {
-                    std::thread::sleep(PAUSE);
+                Err(Refusal::NeverFits { .. }) if unread < MAX_UNREAD && self.fits(task) => {
+                    std::thread::sleep(SWAP_INTERVAL);
                     unread += 1;
                 }
                 Err(Refusal::Disconnected) => return Ok(()),
@@ -190,7 +190,7 @@ impl Away {
             }
             drop(parts);
             if waited.is_err() {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(SWAP_INTERVAL);
             }
         }
     }

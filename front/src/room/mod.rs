@@ -1,9 +1,9 @@
 //! What the process holds on each device, charged at mgbd before the driver is asked for it: a task for each
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
-mod account;
 mod away;
 mod growth;
+mod ledger_account;
 mod swapper;
 mod task;
 
@@ -15,22 +15,22 @@ use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
 
-use account::{Account, Charged, rounded};
 use away::Away;
 pub use growth::Evicted;
 use growth::Growth;
+use ledger_account::{Account, Charged, rounded};
 use swapper::{RECLAIMER, SWAPPER};
 pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
 use task::{Task, task};
 
 use crate::session::Session;
-use crate::{caches, limit, notice, program, session, trace};
+use crate::{caching_allocators, limit, notice, program, session, trace};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
-const SPARE: u64 = 32 << 20;
+const MAX_SPARE_BYTES: u64 = 32 << 20;
 /// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not
 /// overflow.
-pub const MOST: u64 = 1 << 50;
+pub const MAX_CHARGED_BYTES: u64 = 1 << 50;
 /// Held by the thread that begins a task: a device has one.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
@@ -196,7 +196,7 @@ pub fn has_now(device: i32, bytes: u64) -> bool {
 
 /// Bytes of freed memory that the program may keep on the device. They stay charged.
 pub fn may_keep(device: i32) -> u64 {
-    its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
+    its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(MAX_SPARE_BYTES))
 }
 
 /// Whether the program has a margin before its first array on the device.
@@ -213,7 +213,7 @@ pub fn refuses_first(device: i32, bytes: u64) -> bool {
     if fits(&task.account.lock()) {
         return false;
     }
-    caches::refuses_first(bytes, || may_have(device).is_some_and(|room| room < bytes))
+    caching_allocators::refuses_first(bytes, || may_have(device).is_some_and(|room| room < bytes))
 }
 
 /// Charges the device's task, and waits until there is room. False: there will be none. The caller is outside

@@ -30,7 +30,7 @@ pub trait Saved: Send {
     /// Bytes that the device has free now.
     fn freed(&self) -> u64;
 
-    /// Brings it back. There is room for it, which `watch` has seen the wait for.
+    /// Brings it back. There is room for it, which `poll_thread` has seen the wait for.
     fn back(self: Box<Self>, watch: Watch);
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mgb_probe::TaskId;
 use parking_lot::{Mutex, RwLock};
 
-use super::account::Account;
+use super::ledger_account::Account;
 
 /// A device's task.
 pub(super) struct Task {

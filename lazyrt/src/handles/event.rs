@@ -168,7 +168,7 @@ fn now() -> u64 {
 }
 
 /// How often to read both clocks.
-const TRIES: usize = 4;
+const CLOCK_READS: usize = 4;
 
 /// When the event was, in milliseconds of the host's clock.
 fn moment(
@@ -183,7 +183,7 @@ fn moment(
         check(unsafe { native::cudaEventCreateWithFlags(&mut mark, 0) })?;
         let mut best: Option<(u64, f64)> = None;
         let mut code = Code::SUCCESS;
-        for _ in 0..TRIES {
+        for _ in 0..CLOCK_READS {
             let before = now();
             // SAFETY: made above; a stream of its own would start no later.
             code = unsafe { native::cudaEventRecord(mark, std::ptr::null_mut()) };

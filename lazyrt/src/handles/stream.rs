@@ -9,9 +9,9 @@ use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
 use super::early;
 use super::slot::{Handle, Kind, Slot, find, make};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
+use crate::task_binding::{self, Asked};
 use crate::{device, state, thread};
 
 /// A new stream; on no GPU.
@@ -136,9 +136,9 @@ pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
         (None, None) if several => {
             let device = facts(stream)?.map_or_else(state::current, |(_, device)| device);
             let key = state::lock().lazy_task_of(device);
-            bind::prepare(key, Asked::default())?.placement()
+            task_binding::prepare(key, Asked::default())?.placement()
         }
-        (None, None) => return crate::bind::be_somewhere(),
+        (None, None) => return crate::task_binding::be_somewhere(),
     };
     device::select(gpu, ordinal)
 }

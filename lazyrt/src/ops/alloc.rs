@@ -9,11 +9,11 @@ use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
-use crate::outside::Kind;
+use crate::non_arena_memory::Kind;
 use crate::state;
-use crate::{address_hold, driver_start, fault, margin, notice, open, session, thread};
+use crate::task_binding::{self, Asked};
+use crate::{address_hold, driver_start, fault, foreign_cuda, margin, notice, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 7] = [
@@ -105,9 +105,9 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         return fail(Code::MEMORY_ALLOCATION);
     };
     drop(state);
-    if lazy && open::is_open() {
+    if lazy && foreign_cuda::is_open() {
         let gpu = state::lock().bound_gpu(state::current());
-        if let Err(error) = bind::prepare(
+        if let Err(error) = task_binding::prepare(
             key,
             Asked {
                 gpu,
@@ -115,7 +115,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
             },
         ) {
             let freed = state::lock_still(address).free(address);
-            crate::backing::finish_free(freed.unwrap_or_default());
+            crate::mapping::finish_free(freed.unwrap_or_default());
             return Err(error);
         }
     }
@@ -135,7 +135,7 @@ pub unsafe fn malloc(
         thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
-    if bytes != 0 && open::shares_memory() {
+    if bytes != 0 && foreign_cuda::shares_memory() {
         return shared(
             bytes,
             // SAFETY: `out` is not null, so `cudaMalloc` may write it: contract of this function.
@@ -167,7 +167,7 @@ fn shared(bytes: usize, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64)
     } else {
         Kind::Pool
     };
-    super::outside::allocate(kind, bytes as u64, call, made)
+    super::non_arena::allocate(kind, bytes as u64, call, made)
 }
 
 /// `cudaMallocPitch`.
@@ -189,7 +189,7 @@ pub unsafe fn malloc_pitch(
         .checked_next_multiple_of(PITCH)
         .unwrap_or(usize::MAX)
         .saturating_mul(height);
-    if bytes != 0 && open::shares_memory() {
+    if bytes != 0 && foreign_cuda::shares_memory() {
         return shared(
             bytes,
             // SAFETY: `out` and `pitch` are not null, so `cudaMallocPitch` may write them: contract of this

@@ -12,10 +12,10 @@ use super::copy::{claim, task_of};
 use super::locations::NamesDevice;
 use super::span::Span;
 use super::{passthrough, run};
-use crate::bind::Asked;
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::Stream;
+use crate::task_binding::Asked;
 use crate::{state, thread};
 
 /// The caller's list, empty where there is none.

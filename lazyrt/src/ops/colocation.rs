@@ -1,16 +1,16 @@
 //! Co-locates the lazy task with a static task, so that a launch of the static task can reach its objects.
 
-use crate::bind::{self, Asked};
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
-use crate::{backing, device, notice, state};
+use crate::task_binding::{self, Asked};
+use crate::{device, mapping, notice, state};
 
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
 /// otherwise. True: it is on another GPU and lent.
 pub fn join(shared: &Shared) -> Result<bool, Own> {
     let (gpu, ordinal) = shared.placement();
     let key = state::lock().lazy_task();
-    let lazy = bind::prepare(
+    let lazy = task_binding::prepare(
         key,
         Asked {
             gpu: Some(gpu),
@@ -23,7 +23,7 @@ pub fn join(shared: &Shared) -> Result<bool, Own> {
     }
     // What was given to the other GPU before comes first, as it does on one.
     device::settle(other, other_ordinal)?;
-    let lent = backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal);
+    let lent = mapping::lend(&mut state::lock_task_still(key), key, gpu, ordinal);
     device::select(gpu, ordinal)?;
     match lent {
         Ok(()) => Ok(true),

@@ -9,14 +9,14 @@ use parking_lot::MutexGuard;
 
 use super::span::Span;
 use super::{run, two};
-use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
+use crate::deferred_ops::Record;
 use crate::handles::{capture, on};
 use crate::native::{self, Stream};
-use crate::records::Record;
 use crate::state::{self, Key, State};
+use crate::task_binding::Asked;
 use crate::thread::{self, SiteHint};
-use crate::{contexts, driver_start, fault, open};
+use crate::{contexts, driver_start, fault, foreign_cuda};
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.
@@ -88,7 +88,7 @@ pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
             && !task.refused
             && !captures::any()
             && fault::sticky().is_none()
-            && !(task.lazy && open::is_open())
+            && !(task.lazy && foreign_cuda::is_open())
             && task.records.accepts(host_bytes)
     })
 }

@@ -5,7 +5,7 @@ use mgb_core::gate;
 
 use super::ordinals;
 use crate::code::{Answer, Code, Own, fail};
-use crate::{backing, device, fault, handles, restrict, session, state, thread};
+use crate::{device, fault, handles, mapping, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -72,9 +72,9 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let objects = state::lock().objects_of(own);
     for object in objects {
         let freed = state::lock_still(object).free(object);
-        backing::finish_free(freed.unwrap_or_default());
+        mapping::finish_free(freed.unwrap_or_default());
     }
-    backing::release_spares();
+    mapping::release_spares();
     let mut rest = Vec::new();
     let others = {
         let mut state = state::lock();

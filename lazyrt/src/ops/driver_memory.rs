@@ -8,11 +8,11 @@
 
 use mgb_probe::need::GRANULE;
 
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
-use crate::outside::Kind;
+use crate::non_arena_memory::Kind;
 use crate::state::{self, Key};
-use crate::{backing, device, native, notice, session};
+use crate::task_binding::{self, Asked};
+use crate::{device, mapping, native, notice, session};
 
 /// The room that is asked for, try by try, in bytes: what a small module takes, up to a library's workspaces.
 const ROOM: [u64; 4] = [GRANULE, 8 * GRANULE, 64 * GRANULE, 512 * GRANULE];
@@ -22,7 +22,7 @@ const ROOM: [u64; 4] = [GRANULE, 8 * GRANULE, 64 * GRANULE, 512 * GRANULE];
 #[cold]
 pub fn again(key: impl Fn() -> Key, call: impl Fn() -> Answer) -> Answer {
     // Granules that this program keeps mapped are the driver's first.
-    backing::release_spares();
+    mapping::release_spares();
     for bytes in ROOM {
         let key = key();
         let room = match reserve(key, bytes) {
@@ -57,7 +57,7 @@ struct Room {
 /// Charges the task, and waits for room for that; none where its GPU could never hold it.
 fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
     let asked = Asked::default();
-    let (gpu, _) = bind::prepare(key, asked)?.placement();
+    let (gpu, _) = task_binding::prepare(key, asked)?.placement();
     {
         let mut state = state::lock();
         let key = state.resolve(key);
@@ -68,11 +68,11 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
         }
         state.charge(key, Kind::Pool, bytes);
     }
-    match bind::prepare(key, asked) {
+    match task_binding::prepare(key, asked) {
         Ok(_) => Ok(Some(Room { key, bytes })),
         Err(error) => {
             let returned = state::lock().withdraw(key, Kind::Pool, bytes);
-            backing::give_back(returned);
+            mapping::give_back(returned);
             Err(error)
         }
     }
@@ -81,6 +81,6 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
 impl Room {
     fn give_back(self) {
         let returned = state::lock().discharge(self.key, Kind::Pool, self.bytes);
-        backing::give_back(returned);
+        mapping::give_back(returned);
     }
 }

@@ -9,7 +9,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
 use crate::native::Stream;
-use crate::{contexts, fault, open, thread};
+use crate::{contexts, fault, foreign_cuda, thread};
 
 type Event = *mut c_void;
 
@@ -39,7 +39,7 @@ pub unsafe fn create_with_flags(
 /// `out` is null or writable.
 unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() {
+    if foreign_cuda::is_open() {
         return passthrough::run_blind(native);
     }
     if out.is_null() {
@@ -62,7 +62,7 @@ pub unsafe fn record(
     stream: Stream,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !(is_own(event) || is_own(stream)) {
+    if foreign_cuda::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecord`.
         return passthrough::run_blind(|| unsafe { native(event, stream) });
@@ -85,7 +85,7 @@ pub unsafe fn record_with_flags(
     flags: u32,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !(is_own(event) || is_own(stream)) {
+    if foreign_cuda::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecordWithFlags`.
         return passthrough::run_blind(|| unsafe { native(event, stream, flags) });
@@ -115,7 +115,7 @@ pub fn check_flags(flags: u32) -> Result<(), Own> {
 /// The arguments meet the contract of `cudaEventQuery`.
 pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !is_own(event) {
+    if foreign_cuda::is_open() && !is_own(event) {
         // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaEventQuery`.
         return passthrough::run_blind(|| unsafe { native(event) });
@@ -135,7 +135,7 @@ pub unsafe fn elapsed(
     end: Event,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !(is_own(start) || is_own(end)) {
+    if foreign_cuda::is_open() && !(is_own(start) || is_own(end)) {
         // SAFETY: `out` is null or writable: contract of this function; neither event is lazyrt's.
         return passthrough::run_blind(|| unsafe { native(out, start, end) });
     }

@@ -14,11 +14,11 @@ use mgb_core::gate;
 use mgb_core::work;
 use mgb_probe::cancel;
 
-use super::outside::Array;
+use super::non_arena::Array;
 use super::stream::Callback;
 use super::{
     alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, information,
-    launch, limits, locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol,
+    launch, limits, locations, node, non_arena, peers, pointers, pools, ranges, rows, set, stream, symbol,
     sync,
 };
 use crate::code::{Code, Own};
@@ -127,14 +127,14 @@ exports! {
     alloc::malloc: fn cudaMalloc(out: *mut *mut c_void, bytes: usize);
     alloc::malloc_pitch: fn cudaMallocPitch(
         out: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
-    outside::malloc_managed: fn cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: u32);
-    outside::malloc_array: fn cudaMallocArray(
+    non_arena::malloc_managed: fn cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: u32);
+    non_arena::malloc_array: fn cudaMallocArray(
         out: *mut Array, format: *const ChannelFormatDesc, width: usize, height: usize, flags: u32);
-    outside::malloc_3d_array: fn cudaMalloc3DArray(
+    non_arena::malloc_3d_array: fn cudaMalloc3DArray(
         out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, flags: u32);
-    outside::malloc_mipmapped: fn cudaMallocMipmappedArray(
+    non_arena::malloc_mipmapped: fn cudaMallocMipmappedArray(
         out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, levels: u32, flags: u32);
-    outside::free_array: fn cudaFreeArray | cudaFreeMipmappedArray(array: Array);
+    non_arena::free_array: fn cudaFreeArray | cudaFreeMipmappedArray(array: Array);
     pools::malloc: fn cudaMallocAsync | cudaMallocAsync_ptsz(
         out: *mut *mut c_void, bytes: usize, stream: Stream);
     pools::malloc_from: fn cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz(

@@ -7,7 +7,7 @@ use mgb_core::work;
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{backing, contexts, device, open, restrict, state, thread};
+use crate::{contexts, device, foreign_cuda, mapping, restrict, state, thread};
 
 /// `cudaFree`.
 ///
@@ -25,7 +25,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
             // Memory of another source: managed memory, a pool's, a library's. SAFETY: the address is not
             // lazyrt's, so it goes to the runtime as it is: contract of `cudaFree`.
             let code = unsafe { native(pointer) };
-            if code.is_success() && !super::outside::freed(address) {
+            if code.is_success() && !super::non_arena::freed(address) {
                 super::sources::settle_all();
             }
             Ok(code)
@@ -70,14 +70,14 @@ fn object(address: u64) -> Answer {
     let all = lent || !state::may_be_several();
     let mut code = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context().filter(|&(gpu, _)| all || behind == Some(gpu)) {
-        if work::is_busy(gpu) || open::is_open() {
+        if work::is_busy(gpu) || foreign_cuda::is_open() {
             let done = device::synchronize(gpu, ordinal)?;
             code = if code.is_success() { done } else { code };
         }
     }
     let freed = state::lock_still(address).free(address);
     match freed {
-        Some(freed) => backing::finish_free(freed),
+        Some(freed) => mapping::finish_free(freed),
         // Another thread was faster.
         None => return fail(Code::INVALID_VALUE),
     }

@@ -153,7 +153,7 @@ fn most_shared() -> i32 {
 fn set(setting: Setting, can_wait: bool) -> Answer {
     thread::with(|thread| thread.take_hint());
     if !contexts::any() && !can_wait {
-        crate::bind::be_somewhere()?;
+        crate::task_binding::be_somewhere()?;
     }
     let mut kept = KEPT.lock();
     for (gpu, ordinal) in device::with_context() {

@@ -20,7 +20,7 @@ use super::{ordinals, passthrough};
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::{self, Stream};
-use crate::outside::Source;
+use crate::non_arena_memory::Source;
 use crate::thread;
 
 type Graph = *mut c_void;

@@ -64,7 +64,7 @@ pub unsafe fn alloc(
 unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     default::note_shared();
-    if contexts::any() || crate::open::is_open() {
+    if contexts::any() || crate::foreign_cuda::is_open() {
         return passthrough::run_anywhere(native);
     }
     if out.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
@@ -166,7 +166,7 @@ pub unsafe fn register(
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     default::note_shared();
-    if contexts::any() || crate::open::is_open() {
+    if contexts::any() || crate::foreign_cuda::is_open() {
         // SAFETY: the arguments are those that the program passed: contract of `cudaHostRegister`.
         return passthrough::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
     }

@@ -9,7 +9,7 @@ use mgb_probe::{Client, TaskId};
 
 use crate::code::{Answer, Code, Own};
 use crate::state::{self, State};
-use crate::{contexts, device, fault, native, open, session, thread, visible};
+use crate::{contexts, device, fault, foreign_cuda, native, session, thread, visible};
 
 type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 
@@ -51,7 +51,7 @@ struct Held {
 impl Held {
     fn now(state: &State) -> Held {
         let device = state::current();
-        let has_home = open::is_open() || state::may_be_several();
+        let has_home = foreign_cuda::is_open() || state::may_be_several();
         let home = || has_home.then(|| state.home(device)).flatten();
         Held {
             committed: state.committed_of(device),

@@ -10,13 +10,13 @@ use mgb_core::gate;
 
 use super::attempts::Attempts;
 use super::{colocation, driver_memory, peers, run};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
 use crate::launch_view::Shared;
 use crate::native::Stream;
+use crate::task_binding::{self, Asked};
 use crate::thread::{self, SiteHint, Thread};
-use crate::{device, ending, session, state};
+use crate::{device, process_exit, session, state};
 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
 ///
@@ -157,7 +157,7 @@ static FIRST: Once = Once::new();
 fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
     session::launch_started(shared.placement().0);
     let answer = run::on_ready(shared, inside, call);
-    ending::watch(&FIRST);
+    process_exit::watch(&FIRST);
     answer
 }
 
@@ -179,7 +179,7 @@ fn slow(
     let key = state::lock().task_of_hint(hint);
     let mut attempts = Attempts::default();
     loop {
-        let shared = bind::prepare(key, asked)?;
+        let shared = task_binding::prepare(key, asked)?;
         if let Some(handle) = handle {
             if shared.is_of(handle) {
                 thread::with(|thread| thread.cache(shared));

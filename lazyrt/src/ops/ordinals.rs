@@ -2,9 +2,9 @@
 
 use mgb_probe::wire::MAX_GPUS;
 
-use crate::bind::{self, Asked};
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Device;
+use crate::task_binding::{self, Asked};
 use crate::{device, driver_start, native, session, state};
 
 /// The device of an argument. Fails as CUDA does for an ordinal that is none.
@@ -55,7 +55,7 @@ pub fn real(device: i32) -> Result<i32, Own> {
         gpu,
         ..Asked::default()
     };
-    let (gpu, ordinal) = bind::prepare(key, asked)?.placement();
+    let (gpu, ordinal) = task_binding::prepare(key, asked)?.placement();
     state::tie(checked, gpu);
     Ok(ordinal)
 }

@@ -9,14 +9,14 @@ use mgb_core::gate::{self, Inside};
 use mgb_core::work;
 
 use super::{errors, ordinals};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
 use crate::handles::{self, Kind};
 use crate::launch_view::Shared;
 use crate::session::{self, Mode, mode};
 use crate::state;
-use crate::{device, ending, native, thread};
+use crate::task_binding::{self, Asked};
+use crate::{device, native, process_exit, thread};
 
 /// Whether the end of the process is waited for.
 static FIRST: Once = Once::new();
@@ -155,7 +155,7 @@ pub fn run_blind(call: impl FnOnce() -> Code) -> Answer {
 
 /// Runs a call that needs a context, on any GPU.
 pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
-    bind::be_somewhere()?;
+    task_binding::be_somewhere()?;
     Ok(call())
 }
 
@@ -164,7 +164,7 @@ pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
 /// copy, everything is.
 fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     if !touches && !anchors {
-        bind::be_somewhere()?;
+        task_binding::be_somewhere()?;
         return Ok(gate::enter());
     }
     loop {
@@ -173,14 +173,14 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         let shared = match ready {
             Some(shared) => shared,
             None if anchors => anchor()?,
-            None => bind::lazy()?,
+            None => task_binding::lazy()?,
         };
         if touches {
             let others = state::lock().unready(state::current());
             for (key, own) in others {
                 let gpu = own.then_some(shared.placement().0);
                 // What was refused stays so; the function sees what there is.
-                let _ = bind::prepare(
+                let _ = task_binding::prepare(
                     key,
                     Asked {
                         gpu,
@@ -207,7 +207,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         }
         if touches {
             work::note_endless(gpu);
-            ending::watch(&FIRST);
+            process_exit::watch(&FIRST);
         }
         return Ok(inside);
     }
@@ -216,7 +216,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
 /// Binds the lazy task, and ties the process to its GPU.
 #[cold]
 fn anchor() -> Result<&'static Shared, Own> {
-    let shared = bind::lazy()?;
+    let shared = task_binding::lazy()?;
     state::tie(state::current(), shared.placement().0);
     Ok(shared)
 }

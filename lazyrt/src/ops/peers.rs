@@ -14,13 +14,13 @@ use mgb_probe::wire::MAX_GPUS;
 use super::copy::{from_gpu_to_gpu, task_of};
 use super::span::Span;
 use super::{ordinals, two};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
-use crate::{backing, device, notice, thread};
+use crate::task_binding::{self, Asked};
+use crate::{device, mapping, notice, thread};
 
 /// For each device, the devices whose memory it may reach, one bit each.
 static REACH: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
@@ -113,7 +113,7 @@ pub fn bring(shared: &Shared) -> Result<(), Own> {
             continue;
         }
         let key = state::lock().lazy_task_of(peer);
-        let (other, other_ordinal) = bind::prepare(key, Asked::default())?.placement();
+        let (other, other_ordinal) = task_binding::prepare(key, Asked::default())?.placement();
         if other == gpu {
             continue;
         }
@@ -123,7 +123,7 @@ pub fn bring(shared: &Shared) -> Result<(), Own> {
             // SAFETY: no pointers. The error was this call's.
             unsafe { native::cudaGetLastError() };
         }
-        if let Err(failure) = backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal) {
+        if let Err(failure) = mapping::lend(&mut state::lock_task_still(key), key, gpu, ordinal) {
             notice::once(
                 "lend",
                 format_args!(

@@ -9,9 +9,9 @@ use super::sources::{charged, publish_level, settle_all};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
 use crate::native::{self, Pool, Stream};
-use crate::outside::Source;
+use crate::non_arena_memory::Source;
 use crate::state;
-use crate::{backing, thread};
+use crate::{mapping, thread};
 
 /// The pool that the current device allocates from.
 fn current_pool() -> Result<usize, Own> {
@@ -133,7 +133,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) ->
             state.drop_source(source);
         }
         drop(state);
-        backing::give_back(returned);
+        mapping::give_back(returned);
     }
     answer
 }

@@ -6,14 +6,14 @@ use mgb_core::gate::{self, Inside};
 use mgb_core::work;
 
 use super::attempts::Attempts;
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::default::{self, LAST_DEFAULT};
 use crate::handles::{capture, foreign};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{backing, device, ending, notice, session, thread};
+use crate::task_binding::{self, Asked};
+use crate::{device, mapping, notice, process_exit, session, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -31,12 +31,12 @@ pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) ->
 /// Runs `call` once the task is ready.
 pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
     loop {
-        let shared = bind::prepare(key, asked)?;
+        let shared = task_binding::prepare(key, asked)?;
         let inside = gate::enter();
         // A swap may have come between.
         if shared.is_ready() {
             let answer = on_ready(shared, inside, call);
-            ending::watch(&FIRST);
+            process_exit::watch(&FIRST);
             return answer;
         }
     }
@@ -119,7 +119,7 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
     match (stream, if several { here()? } else { None }) {
         (Some(_), _) if ordered_by_itself(stream)?.is_some() => on_objects(key, stream, call),
         (_, Some(here)) => {
-            let there = bind::prepare(key, Asked::default())?.placement();
+            let there = task_binding::prepare(key, Asked::default())?.placement();
             if here == there {
                 return on_task(key, Asked::default(), call);
             }
@@ -174,7 +174,7 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
 fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer {
     let mut attempts = Attempts::default();
     loop {
-        let shared = bind::prepare(key, Asked::default())?;
+        let shared = task_binding::prepare(key, Asked::default())?;
         if shared.placement().0 == gpu {
             return on_task(key, Asked::default(), call);
         }
@@ -200,7 +200,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
     let at = match gpu_of(stream)? {
         Some(at) => at,
         None => match keys.first() {
-            Some(&first) => bind::prepare(first, Asked::default())?.placement(),
+            Some(&first) => task_binding::prepare(first, Asked::default())?.placement(),
             None => return fail(Code::INVALID_VALUE),
         },
     };
@@ -213,7 +213,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
     loop {
         let mut all = Vec::new();
         for &key in keys {
-            let shared = bind::prepare(key, asked)?;
+            let shared = task_binding::prepare(key, asked)?;
             if !is_there(shared) {
                 lend(key, at)?;
             }
@@ -235,7 +235,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
 /// Lets a stream's GPU use the task's memory.
 pub fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
     device::select(gpu, ordinal)?;
-    backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal).or_else(|failure| {
+    mapping::lend(&mut state::lock_task_still(key), key, gpu, ordinal).or_else(|failure| {
         notice::once(
             "lend",
             format_args!("a stream cannot reach an object of another device of this program: {failure}"),
@@ -248,7 +248,7 @@ pub fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
 /// its own, everything before it is done then, too.
 pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
     loop {
-        let shared = bind::prepare(key, Asked::default())?;
+        let shared = task_binding::prepare(key, Asked::default())?;
         let inside = gate::enter();
         if !shared.is_ready() {
             continue;

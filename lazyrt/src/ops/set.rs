@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use super::copy::{claim, is_recorded, task_of};
 use super::run;
 use super::span::Span;
-use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
+use crate::deferred_ops::Record;
 use crate::handles::on;
 use crate::native::Stream;
-use crate::records::Record;
+use crate::task_binding::Asked;
 use crate::{contexts, state, thread};
 
 type Set = unsafe extern "C" fn(*mut c_void, i32, usize) -> Code;

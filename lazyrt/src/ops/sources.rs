@@ -12,16 +12,16 @@ use mgb_abi::graph::GRAPH_MEM_RESERVED_CURRENT;
 use mgb_abi::pool::{POOL_RESERVED_CURRENT, POOL_USED_CURRENT};
 use mgb_probe::need::GRANULE;
 
-use super::outside::charge_to;
+use super::non_arena::charge_to;
 use super::passthrough;
 use crate::code::{Answer, Code, Own};
 use crate::native::{self, Pool};
-use crate::outside::{Kind, Source};
+use crate::non_arena_memory::{Kind, Source};
 use crate::state::{self, Key, State};
-use crate::{backing, contexts, device, session};
+use crate::{contexts, device, mapping, session};
 
 /// What sources take from the GPU at a time.
-const STEP: u64 = 32 << 20;
+const GROWTH_STEP: u64 = 32 << 20;
 
 /// Whether the program has used any source.
 static USED_ANY: AtomicBool = AtomicBool::new(false);
@@ -101,7 +101,11 @@ pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl F
         // SAFETY: no pointers. The error was this call's, and is being dealt with.
         unsafe { native::cudaGetLastError() };
         let held = source.levels().map_or(0, |(held, _)| held);
-        raise(key, source, held.saturating_add(bytes.saturating_add(STEP)))?;
+        raise(
+            key,
+            source,
+            held.saturating_add(bytes.saturating_add(GROWTH_STEP)),
+        )?;
         passthrough::run(&call)
     });
     let after = match answer {
@@ -226,7 +230,7 @@ fn lower(source: Source, own: u32) {
         }
     };
     publish_level(source, held);
-    backing::give_back(returned.and_then(|(_, returned)| returned));
+    mapping::give_back(returned.and_then(|(_, returned)| returned));
 }
 
 /// Tells mgbd what the source holds.

@@ -9,7 +9,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
 use crate::handles::{self, Kind, default, foreign, is_own, on};
 use crate::native::Stream;
-use crate::{fault, open, thread};
+use crate::{fault, foreign_cuda, thread};
 
 /// `cudaStreamCreate`.
 ///
@@ -51,7 +51,7 @@ pub unsafe fn create_with_priority(
 /// `out` is null or writable.
 unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() {
+    if foreign_cuda::is_open() {
         let code = passthrough::run_blind(native)?;
         if code.is_success()
             && let Some(gpu) = thread::with(|thread| thread.gpu())
@@ -141,7 +141,7 @@ pub unsafe fn wait_event(
     flags: u32,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !(is_own(event) || is_own(stream)) {
+    if foreign_cuda::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaStreamWaitEvent`.
         return passthrough::run_blind(|| unsafe { native(stream, event, flags) });
@@ -196,7 +196,7 @@ pub unsafe fn add_callback(
     let Some(function) = function else {
         return fail(Code::INVALID_VALUE);
     };
-    if open::is_open() && !is_own(stream) {
+    if foreign_cuda::is_open() && !is_own(stream) {
         // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaStreamAddCallback`.
         return passthrough::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
@@ -230,7 +230,7 @@ pub unsafe fn host_function(
     data: *mut c_void,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    if open::is_open() && !is_own(stream) {
+    if foreign_cuda::is_open() && !is_own(stream) {
         // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaLaunchHostFunc`.
         return passthrough::run_blind(|| unsafe { native(stream, function, data) });

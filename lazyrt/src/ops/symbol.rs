@@ -8,12 +8,12 @@ use super::driver_memory;
 use super::run;
 use super::span::Span;
 use super::two::{self, Ordinals};
-use crate::bind::Asked;
 use crate::code::{Answer, Code};
+use crate::deferred_ops::Record;
 use crate::handles::on;
 use crate::native::{self, Stream};
-use crate::records::Record;
 use crate::state;
+use crate::task_binding::Asked;
 use crate::thread::{self, SiteHint};
 
 type To = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32) -> Code;

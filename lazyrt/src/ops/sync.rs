@@ -1,10 +1,13 @@
 //! Waiting: for every GPU the process is on, or for a stream. While nothing is bound there is nothing to
 //! wait for.
+//!
+//! What the current device's streams were given may run on a GPU of another device. So all GPUs are waited
+//! for, and an error counts unless its GPU is another device's: each device has its own errors.
 
-use crate::code::{Answer, Code};
+use crate::code::{Answer, Code, Own};
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
-use crate::{device, handles, open, thread};
+use crate::{device, foreign_cuda, handles, native, state, thread};
 
 /// `cudaDeviceSynchronize`.
 ///
@@ -12,15 +15,51 @@ use crate::{device, handles, open, thread};
 /// None needed; the type is that of all treatments.
 pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
+    let answer = on_all(|gpu, ordinal| device::synchronize(gpu, ordinal));
+    super::sources::settle_all();
+    Ok(answer)
+}
+
+/// Waits on every GPU of the process. The first error among those of the current device, else whether any
+/// GPU is not ready.
+fn on_all(wait: impl Fn(u32, i32) -> Answer) -> Code {
+    let others = if state::may_be_several() {
+        state::lock().gpus_of_others(state::current())
+    } else {
+        0
+    };
+    let is_of_another = |gpu: u32| others & (1 << gpu) != 0;
+    let mut gpus: Vec<_> = device::with_context().collect();
+    // Where the thread is afterwards, the runtime looks for the last error.
+    gpus.sort_by_key(|&(gpu, _)| !is_of_another(gpu));
     let mut answer = Code::SUCCESS;
-    for (gpu, ordinal) in device::with_context() {
-        let code = device::synchronize(gpu, ordinal)?;
-        if answer.is_success() {
+    for (gpu, ordinal) in gpus {
+        let code = if is_of_another(gpu) {
+            without_error(|| wait(gpu, ordinal))
+        } else {
+            wait(gpu, ordinal).unwrap_or_else(|Own(code)| code)
+        };
+        if answer.is_success() || answer == Code::NOT_READY && !code.is_success() {
             answer = code;
         }
     }
-    super::sources::settle_all();
-    Ok(answer)
+    answer
+}
+
+/// Waits on another device's GPU: its error is that device's, and not this thread's last one.
+fn without_error(wait: impl FnOnce() -> Answer) -> Code {
+    // SAFETY: no pointers.
+    let is_clear = unsafe { native::cudaPeekAtLastError() }.is_success();
+    match wait().unwrap_or_else(|Own(code)| code) {
+        Code::NOT_READY => Code::NOT_READY,
+        code => {
+            if is_clear && !code.is_success() {
+                // SAFETY: no pointers. The error was just made, by the wait.
+                unsafe { native::cudaGetLastError() };
+            }
+            Code::SUCCESS
+        }
+    }
 }
 
 /// `cudaStreamSynchronize` and `cudaStreamQuery`.
@@ -32,7 +71,7 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
     if stream as usize > LAST_DEFAULT {
         // SAFETY: `stream` is the program's, or the runtime's for it: contract of `cudaStreamSynchronize`.
         let call = |stream| unsafe { native(stream) };
-        let answer = if open::is_open() && !handles::is_own(stream) {
+        let answer = if foreign_cuda::is_open() && !handles::is_own(stream) {
             // The process is tied to the GPU of the stream.
             super::passthrough::run_blind(|| call(stream))
         } else {
@@ -41,14 +80,9 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
         super::sources::settle_all();
         return answer;
     }
-    let mut answer = Code::SUCCESS;
-    for (gpu, ordinal) in device::with_context() {
+    Ok(on_all(|gpu, ordinal| {
         device::select(gpu, ordinal)?;
         // SAFETY: the handle of a default stream, which every device has.
-        let code = unsafe { native(stream) };
-        if answer.is_success() || answer == Code::NOT_READY {
-            answer = if code.is_success() { answer } else { code };
-        }
-    }
-    Ok(answer)
+        Ok(unsafe { native(stream) })
+    }))
 }

@@ -4,13 +4,13 @@ use mgb_core::{gate, work};
 
 use super::attempts::Attempts;
 use super::run::{gpu_of, here, on_ready, on_several, ordered_by_itself};
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::device;
 use crate::handles::capture;
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
 use crate::state::{self, Key};
+use crate::task_binding::{self, Asked};
 
 /// The ordinals of the GPUs on which two objects of one call are.
 pub struct Ordinals {
@@ -129,9 +129,9 @@ fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -
 pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> Answer {
     let mut attempts = Attempts::default();
     loop {
-        let one = bind::prepare(first, Asked::default())?;
+        let one = task_binding::prepare(first, Asked::default())?;
         let gpu = Some(one.placement().0);
-        let other = bind::prepare(
+        let other = task_binding::prepare(
             second,
             Asked {
                 gpu,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::extent::Key;
-use crate::outside::{Kind, Source};
+use crate::non_arena_memory::{Kind, Source};
 
 /// One array, or one piece of managed memory.
 #[derive(Clone, Copy, Debug)]

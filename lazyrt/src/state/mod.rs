@@ -9,18 +9,18 @@ mod charges;
 mod device_table;
 mod devices;
 mod extent;
-mod moving;
+mod non_arena;
 mod objects;
-mod outside;
 mod spares;
 mod store;
+mod swap_transfer;
 mod tasks;
 
 pub use self::devices::{
     is_anchored, is_tied, lazy_shared, lazy_shared_of, let_go, lets_be_on, may_be_several, note_choice, tie,
 };
 pub use self::extent::{Backing, Freed, Key, Returned};
-pub use self::moving::{Evicting, Part};
 pub use self::store::{CHANGED, State, lock, lock_still, lock_task_still, try_lock};
+pub use self::swap_transfer::{Evicting, Part};
 pub use crate::launch_view::Device;
 pub use crate::thread::current_device as current;

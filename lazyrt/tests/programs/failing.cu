@@ -94,6 +94,9 @@ static void beside_a_fault(bool is_late) {
   cudaGetLastError();
   int *more = object();
   fill<<<1, COUNT>>>(more, 5);
+  OK(cudaDeviceSynchronize());
+  OK(cudaStreamSynchronize(nullptr));
+  OK(cudaGetLastError());
   int host[2] = {};
   OK(cudaMemcpy(&host[0], there, sizeof(int), cudaMemcpyDeviceToHost));
   OK(cudaMemcpy(&host[1], more, sizeof(int), cudaMemcpyDeviceToHost));

@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
-use mgb_core::{captures, gate, quiet, work};
+use mgb_core::{captures, gate, gpu_idle, work};
 use parking_lot::Mutex;
 
 use crate::calls::{self, Context, SUCCESS, Stream};
 use crate::native::own;
-use crate::{fault, live, room, swap};
+use crate::{fault, live_contexts, room, swap};
 
 /// After so many looks without new work all of a GPU's work is waited for, where streams cannot be asked.
-const QUIET: u32 = 40;
+const MAX_IDLE_LOOKS: u32 = 40;
 /// How long the gate may be closed before a look: threads that are about to give work wait meanwhile.
-const LIMIT: Duration = Duration::from_micros(200);
+const GATE_TIMEOUT: Duration = Duration::from_micros(200);
 /// How long all of a GPU's work is waited for at a time.
-const PATIENCE: Duration = Duration::from_millis(2);
+const QUIET_TIMEOUT: Duration = Duration::from_millis(2);
 /// Streams that are told apart; what is given to more of them is waited for as a whole.
-const MOST: usize = 64;
+const MAX_STREAMS: usize = 64;
 
 /// A stream that was given work.
 struct Slot {
@@ -37,7 +37,7 @@ struct Slot {
     taken: AtomicBool,
 }
 
-static SLOTS: [Slot; MOST] = [const {
+static SLOTS: [Slot; MAX_STREAMS] = [const {
     Slot {
         stream: AtomicUsize::new(0),
         context: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ static SLOTS: [Slot; MOST] = [const {
         marked: AtomicBool::new(false),
         taken: AtomicBool::new(false),
     }
-}; MOST];
+}; MAX_STREAMS];
 /// Held while slots are taken, left or asked about.
 static TABLE: Mutex<()> = Mutex::new(());
 /// Rises when a slot is left: what threads remember of slots holds no more.
@@ -99,7 +99,7 @@ pub fn note(stream: Stream) -> Option<u32> {
 fn mark(stream: Stream) -> Option<u32> {
     let stream = if stream == STREAM_LEGACY { 0 } else { stream };
     // With contexts on one device only, one context is as good as another.
-    let context = if live::is_on_several() {
+    let context = if live_contexts::is_on_several() {
         calls::context()
     } else {
         0
@@ -212,7 +212,7 @@ impl Looks {
 fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
     let wait = work::wait(gpu);
     {
-        let Ok(_closed) = gate::close_within(LIMIT) else {
+        let Ok(_closed) = gate::close_within(GATE_TIMEOUT) else {
             return false;
         };
         let _table = TABLE.lock();
@@ -224,11 +224,11 @@ fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
     if UNASKABLE.load(Ordering::Acquire) & bit != 0 {
         let line = u32::try_from(device).unwrap_or(0);
         let settles = || {
-            quiet::wait(line, Instant::now() + PATIENCE, move || {
+            gpu_idle::wait(line, Instant::now() + QUIET_TIMEOUT, move || {
                 swap::settle_beside(device)
             })
         };
-        if ticks < QUIET || !settles() {
+        if ticks < MAX_IDLE_LOOKS || !settles() {
             return false;
         }
         UNASKABLE.fetch_and(!bit, Ordering::AcqRel);

@@ -4,9 +4,9 @@
 use std::ffi::c_int;
 
 use mgb_core::host_bytes::{self, HostBytes};
-use mgb_core::link::Copies;
-use mgb_core::pump::{Piece, Pieces};
+use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
+use mgb_core::transfer::Copies;
 
 use crate::code::Code;
 use crate::driver::{Driver, Failure, Memory};

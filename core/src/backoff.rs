@@ -15,14 +15,14 @@ const MPS_SERVER_NOT_READY: u32 = 807;
 const UNKNOWN: u32 = 999;
 
 /// How long to wait for a server that reports what is wrong.
-const LONG: Duration = Duration::from_secs(60);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait for a server that reports nothing.
-const SHORT: Duration = Duration::from_secs(5);
+const SILENT_SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a wait lasts before a message is printed.
-const SILENT: Duration = Duration::from_secs(2);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two tries, at first and at most.
-const PAUSE: Duration = Duration::from_millis(5);
-const MOST_PAUSE: Duration = Duration::from_millis(250);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One wait.
 pub struct Patience {
@@ -35,7 +35,7 @@ impl Patience {
     pub fn begin() -> Patience {
         Patience {
             start: Instant::now(),
-            pause: PAUSE,
+            pause: MIN_RETRY_INTERVAL,
         }
     }
 
@@ -47,14 +47,14 @@ impl Patience {
         if waited >= most {
             return false;
         }
-        if waited > SILENT {
+        if waited > MESSAGE_TIMEOUT {
             let most = most.as_secs();
             say(&format!(
                 "a GPU is unavailable (CUDA error {code}), as GPUs are after another program's fault; trying for {most} s"
             ));
         }
         std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(MOST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_RETRY_INTERVAL);
         true
     }
 }
@@ -62,8 +62,8 @@ impl Patience {
 /// How long it makes sense to wait after such an answer.
 fn most(code: u32) -> Duration {
     match code {
-        DEVICES_UNAVAILABLE | MPS_SERVER_NOT_READY => LONG,
-        UNKNOWN => SHORT,
+        DEVICES_UNAVAILABLE | MPS_SERVER_NOT_READY => SERVER_TIMEOUT,
+        UNKNOWN => SILENT_SERVER_TIMEOUT,
         _ => Duration::ZERO,
     }
 }
@@ -81,8 +81,8 @@ mod tests {
             assert!(!Patience::begin().again(code, |_| {}), "{code}");
         }
         let mut tired = Patience {
-            start: Instant::now() - SHORT,
-            pause: PAUSE,
+            start: Instant::now() - SILENT_SERVER_TIMEOUT,
+            pause: MIN_RETRY_INTERVAL,
         };
         assert!(!tired.again(UNKNOWN, |_| {}));
         assert!(tired.again(MPS_SERVER_NOT_READY, |_| {}));

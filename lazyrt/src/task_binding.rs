@@ -9,17 +9,17 @@ use mgb_probe::trace::SwapKind;
 use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
-use crate::backing;
 use crate::code::{Code, Own, fail};
-use crate::coming::Failed;
 use crate::launch_view::Shared;
+use crate::mapping;
+use crate::restore::Failed;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::Task;
-use crate::{contexts, device, fault, notice, open, session, swap, thread, visible};
+use crate::{contexts, device, fault, foreign_cuda, notice, session, swap, thread, visible};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often in a row a task may be asked to make room for others and fail.
 const FAILED_SWAPS: u32 = 8;
 
@@ -108,13 +108,13 @@ pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
             continue;
         }
         let backed;
-        (state, backed) = backing::all(state, key, gpu, ordinal, asked.take());
+        (state, backed) = mapping::all(state, key, gpu, ordinal, asked.take());
         match backed {
             Ok(()) => {}
             Err(Failed::Memory(failure)) if failure.is_out_of_memory() => {
                 drop(state);
                 asked = Some(Watch::begin(SwapKind::Restored));
-                backing::release_spares();
+                mapping::release_spares();
                 state = state::lock();
                 state = wait_for_memory(state, key, &mut waiting_since)?;
                 continue;
@@ -138,7 +138,7 @@ pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
             }
         }
         let replayed;
-        (state, replayed) = backing::replay(state, key);
+        (state, replayed) = mapping::replay(state, key);
         replayed?;
         let Some(task) = state.task_at(key) else {
             return fail(Code::UNKNOWN);
@@ -258,7 +258,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     };
     let taken = state.gpus_of_others(task.device);
     let variables = task.lazy.then(|| state.variables_gpu(task.device)).flatten();
-    let has_home = open::is_open() || state::may_be_several();
+    let has_home = foreign_cuda::is_open() || state::may_be_several();
     let home = has_home.then(|| state.home(task.device)).flatten();
     let is_free = |gpu: &u32| taken & 1u64.checked_shl(*gpu).unwrap_or(0) == 0;
     BeginRequest {
@@ -363,7 +363,7 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
 /// The driver has less than mgbd believes. Waits a little, without the lock.
 fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> Result<Locked, Own> {
     let start = *since.get_or_insert_with(Instant::now);
-    if start.elapsed() > PATIENCE {
+    if start.elapsed() > MEMORY_TIMEOUT {
         notice::once(
             "memory-gone",
             format_args!(
@@ -377,7 +377,7 @@ fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> 
             "memory-late",
             format_args!(
                 "the GPU has no memory left although it was granted; waiting up to {} s",
-                PATIENCE.as_secs()
+                MEMORY_TIMEOUT.as_secs()
             ),
         );
     }

@@ -357,5 +357,5 @@ fn tell<F>(work: &Work<F>, pieces: &mut dyn Pieces) {
 }
 
 #[cfg(test)]
-#[path = "pump_tests.rs"]
+#[path = "staged_copy_tests.rs"]
 mod tests;

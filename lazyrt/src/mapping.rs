@@ -11,9 +11,9 @@ use mgb_probe::trace::SwapKind;
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
-use crate::coming::{self, Failed};
+use crate::deferred_ops::Record;
 use crate::driver::Failure;
-use crate::records::Record;
+use crate::restore::{self, Failed};
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
 use crate::{device, driver_start, margin, native, session};
 
@@ -40,7 +40,7 @@ pub fn all(
         watch.book(Spent::Room);
         watch
     });
-    let (came, done) = coming::put_all(&mut parts, gpu, ordinal, watch.as_mut());
+    let (came, done) = restore::put_all(&mut parts, gpu, ordinal, watch.as_mut());
     let mut state = state::lock();
     state.end_commit(key, parts);
     if let (Some(task), Some(watch)) = (state.task(key), watch) {

@@ -12,4 +12,4 @@ pub struct Address(pub *const c_void);
 // SAFETY: the address of a function is valid in all threads.
 unsafe impl Sync for Address {}
 
-include!(concat!(env!("OUT_DIR"), "/jumps.rs"));
+include!(concat!(env!("OUT_DIR"), "/exports.rs"));

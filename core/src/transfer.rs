@@ -8,13 +8,13 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use parking_lot::Mutex;
 
-use crate::pump::{Link, Piece, Pieces, Pump, Ring, SLOT, SLOTS};
+use crate::staged_copy::{Link, Piece, Pieces, Pump, Ring, SLOT, SLOTS};
 use crate::swaps::{Spent, Watch};
 
 /// Fewer bytes are copied directly where there is no pump yet,
-const MANY: u64 = 128 << 20;
+const MAX_DIRECT_BYTES: u64 = 128 << 20;
 /// and where there is one.
-const FEW: u64 = 4 * SLOT as u64;
+const MAX_DIRECT_BESIDE_RING: u64 = 4 * SLOT as u64;
 /// CUDA's `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// CUDA's `CU_STREAM_NON_BLOCKING`: waits for no stream of the program's.
@@ -200,10 +200,10 @@ impl Pumped {
         let mut idle = IDLE.lock();
         let of_context = |pumped: &Pumped| context.is_some() && pumped.context == context;
         if let Some(at) = idle.iter().position(of_context) {
-            return (bytes >= FEW).then(|| idle.swap_remove(at));
+            return (bytes >= MAX_DIRECT_BESIDE_RING).then(|| idle.swap_remove(at));
         }
         drop(idle);
-        if bytes < MANY {
+        if bytes < MAX_DIRECT_BYTES {
             return None;
         }
         let pinned = Pinned::new(calls)?;

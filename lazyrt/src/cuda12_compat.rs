@@ -29,7 +29,7 @@ fn location_of(device: c_int) -> MemLocation {
 macro_rules! thirteen {
     ($(fn $name:ident($($argument:ident: $ty:ty),*) = $symbol:literal;)*) => {
         /// CUDA 13's functions under MGB; structures and handles are addresses here.
-        #[allow(clashing_extern_declarations, reason = "the types of structures are not told apart")]
+        #[allow(clashing_extern_declarations, reason = "structures and handles are addresses here")]
         mod thirteen {
             use super::*;
             unsafe extern "C" {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use mgb_core::{files, mps, work};
 use parking_lot::Mutex;
 
-use crate::busy::Looks;
-use crate::{busy, fault, live, notice, session, sources};
+use crate::stream_activity::Looks;
+use crate::{fault, live_contexts, notice, session, sources, stream_activity};
 
 /// Between two looks.
-const TICK: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Whether the process is about to end: the driver is asked nothing any more.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -40,7 +40,7 @@ pub fn start() {
         // called before that.
         unsafe { libc::atexit(stop) };
         if spawn() {
-            busy::turn_on();
+            stream_activity::turn_on();
         }
     });
 }
@@ -50,7 +50,7 @@ extern "C" fn stop() {
         return;
     }
     ENDS.store(true, Ordering::Release);
-    busy::turn_off();
+    stream_activity::turn_off();
     // No question is under way any more.
     drop(LOOKING.lock());
     fault::report();
@@ -75,12 +75,14 @@ fn spawn() -> bool {
 fn watch() {
     let mut looks = Looks::default();
     loop {
-        std::thread::sleep(TICK);
+        std::thread::sleep(POLL_INTERVAL);
         let _looking = LOOKING.lock();
         if ENDS.load(Ordering::Acquire) {
             return;
         }
-        let Some(_using) = live::try_using() else { continue };
+        let Some(_using) = live_contexts::try_using() else {
+            continue;
+        };
         sources::settle_all();
         for device in devices() {
             looks.look(device);
@@ -90,7 +92,10 @@ fn watch() {
 
 /// Those with a context.
 fn devices() -> Vec<c_int> {
-    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
+    let mut devices: Vec<c_int> = live_contexts::all()
+        .into_iter()
+        .map(|(_, device)| device)
+        .collect();
     devices.sort_unstable();
     devices.dedup();
     devices

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::gate::{self, Closed, Open};
 
 /// How long a GPU may take to finish what it was given, where others can only wait for that.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const QUIET_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same where memory is to leave that seems to lie idle.
-pub const BRIEFLY: Duration = Duration::from_millis(100);
+pub const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The same where a person wants the memory to leave: work under way is let finish. mgbd asks again.
-pub const SUSPENDED: Duration = Duration::from_secs(5);
+pub const SUSPEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the gate may be closed for what it was given last, at first; twice as long with each try.
-const CLOSED: Duration = Duration::from_millis(250);
+const CLOSED_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Closes the gate, and tries to for as long as `patience`; `is_quiet` waits until the moment it is given for
 /// the GPUs in question, without the gate, and says whether they have nothing to do. `None`: there was no
@@ -26,7 +26,7 @@ pub fn close(
     say: impl FnOnce(&str),
 ) -> Option<Closed> {
     let until = Instant::now() + patience;
-    let mut limit = CLOSED.min(patience);
+    let mut limit = CLOSED_TIMEOUT.min(patience);
     while is_quiet(until) {
         match gate::close_within(limit) {
             Ok(closed) if is_quiet(Instant::now() + limit) => return Some(closed),

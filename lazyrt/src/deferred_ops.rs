@@ -6,11 +6,11 @@
 //! otherwise. Large ones are never copied aside: such a copy binds the task, too.
 
 /// Largest copy that is recorded, in bytes.
-pub const LARGEST: usize = 64 << 10;
+pub const MAX_OP_BYTES: usize = 64 << 10;
 /// Host bytes kept for one task; a copy beyond that binds it.
-const ALL: usize = 16 << 20;
+const MAX_TASK_BYTES: usize = 16 << 20;
 /// Records kept for one task.
-const COUNT: usize = 4096;
+const MAX_OPS: usize = 4096;
 
 /// One op.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Records {
 impl Records {
     /// Whether one more with `bytes` of host data may be kept.
     pub fn accepts(&self, bytes: usize) -> bool {
-        bytes <= LARGEST && self.bytes + bytes <= ALL && self.list.len() < COUNT
+        bytes <= MAX_OP_BYTES && self.bytes + bytes <= MAX_TASK_BYTES && self.list.len() < MAX_OPS
     }
 
     /// Whether there is none.
@@ -157,15 +157,15 @@ mod tests {
     #[test]
     fn large_and_many_are_not_kept() {
         let mut records = Records::default();
-        assert!(records.accepts(LARGEST) && !records.accepts(LARGEST + 1));
-        for _ in 0..ALL / LARGEST {
+        assert!(records.accepts(MAX_OP_BYTES) && !records.accepts(MAX_OP_BYTES + 1));
+        for _ in 0..MAX_TASK_BYTES / MAX_OP_BYTES {
             records.push(Record::Copy {
                 to: 0,
-                bytes: vec![0; LARGEST].into(),
+                bytes: vec![0; MAX_OP_BYTES].into(),
             });
         }
         assert!(!records.accepts(1));
         records.forget(0, 1);
-        assert!(records.accepts(LARGEST));
+        assert!(records.accepts(MAX_OP_BYTES));
     }
 }

@@ -8,11 +8,11 @@ use mgb_abi::copy3d::Extent;
 use mgb_probe::byte_size::Bytes;
 
 use super::passthrough;
-use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
-use crate::outside::Kind;
+use crate::non_arena_memory::Kind;
 use crate::state::{self, Key};
-use crate::{backing, device, notice, session, thread};
+use crate::task_binding::{self, Asked};
+use crate::{device, mapping, notice, session, thread};
 
 /// `cudaArray_t`, `cudaMipmappedArray_t`.
 pub type Array = *mut c_void;
@@ -53,7 +53,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
         gpu,
         ..Asked::default()
     };
-    let placement = bind::prepare(key, asked)?.placement();
+    let placement = task_binding::prepare(key, asked)?.placement();
     let mut state = state::lock();
     let key = state.resolve(key);
     if let Some(task) = state.task_at(key)
@@ -74,11 +74,11 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     }
     state.charge(key, kind, bytes);
     drop(state);
-    match bind::prepare(key, asked) {
+    match task_binding::prepare(key, asked) {
         Ok(_) => Ok(()),
         Err(error) => {
             let returned = state::lock().withdraw(key, kind, bytes);
-            backing::give_back(returned);
+            mapping::give_back(returned);
             Err(error)
         }
     }
@@ -86,7 +86,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
 
 fn discharge(key: Key, kind: Kind, bytes: u64) {
     let returned = state::lock().discharge(key, kind, bytes);
-    backing::give_back(returned);
+    mapping::give_back(returned);
 }
 
 /// Charges, allocates, and keeps in mind what the charge was for. `made` reads the new name.
@@ -124,7 +124,7 @@ pub fn freed(name: u64) -> bool {
     if let Some(gpu) = gpu {
         session::unmapping(gpu, bytes);
     }
-    backing::give_back(returned);
+    mapping::give_back(returned);
     true
 }
 

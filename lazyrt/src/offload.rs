@@ -2,9 +2,9 @@
 //! beside the other.
 
 use mgb_core::host_bytes::{self, Budget, HostBytes};
-use mgb_core::link::Copies;
-use mgb_core::pump::{Piece, Pieces};
+use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
+use mgb_core::transfer::Copies;
 
 use crate::driver::Driver;
 use crate::state::{Backing, Part};

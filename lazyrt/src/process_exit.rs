@@ -15,7 +15,7 @@ use crate::session::{self, Mode};
 use crate::{device, fault};
 
 /// How long to wait for a kernel that may never end.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Asks to be called as the process ends, before the runtime and the driver take down what they have: they
 /// ask for that as well, at the latest when they are given work of a kind for the first time. Called behind
@@ -46,6 +46,6 @@ extern "C" fn settle() {
         let _ = done.send(());
     });
     if waits.is_ok() {
-        let _ = all.recv_timeout(PATIENCE);
+        let _ = all.recv_timeout(EXIT_TIMEOUT);
     }
 }

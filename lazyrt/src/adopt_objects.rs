@@ -6,7 +6,7 @@ use crate::state::{self, CHANGED, Key};
 use crate::swap;
 
 /// How often an earlier task is asked to leave its GPU, where its memory cannot stay.
-const TRIES: u32 = 8;
+const MAX_SWAP_TRIES: u32 = 8;
 
 /// Moves what the task `older` owns to the task `into`. Waits for threads that are changing either. The caller
 /// holds no lock. False: its memory does not fit where `into` is, and cannot leave where it is.
@@ -43,7 +43,7 @@ pub fn older(older: Key, into: Key) -> bool {
         // By way of the host, to wherever the new task is.
         if !swap::out_task(from) {
             tries += 1;
-            if tries == TRIES {
+            if tries == MAX_SWAP_TRIES {
                 return false;
             }
         }

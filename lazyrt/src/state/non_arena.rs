@@ -6,7 +6,7 @@ use super::charges::{Charge, Piece};
 use super::extent::{Key, Returned};
 use super::store::State;
 use crate::launch_view::Device;
-use crate::outside::{Kind, Source};
+use crate::non_arena_memory::{Kind, Source};
 use crate::task::Task;
 
 impl State {

@@ -18,7 +18,7 @@ static SEVERAL: AtomicBool = AtomicBool::new(false);
 static USE: RwLock<()> = RwLock::new(());
 
 /// How long to wait at a time for those that use contexts.
-const PATIENCE: Duration = Duration::from_millis(100);
+const CONTEXTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// No context ends as long as the guard lives.
 pub type Using = RwLockReadGuard<'static, ()>;
@@ -39,7 +39,7 @@ pub fn ending() -> RwLockWriteGuard<'static, ()> {
     loop {
         // Memory that has left is there until a thread wants in, and uses a context until then.
         drop(gate::enter());
-        if let Some(ending) = USE.try_write_for(PATIENCE) {
+        if let Some(ending) = USE.try_write_for(CONTEXTS_TIMEOUT) {
             return ending;
         }
     }

@@ -5,12 +5,12 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::need::VARIABLES;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
-use crate::bind::{self, Asked};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
+use crate::task_binding::{self, Asked};
 use crate::thread::{self, Activation, SiteHint};
-use crate::{absorb, device, fault, front, notice, open, swap, visible};
+use crate::{adopt_objects, device, fault, foreign_cuda, front, notice, swap, visible};
 
 struct Lazy;
 
@@ -88,12 +88,12 @@ fn catch_up(gpu: u32) -> bool {
         gpu: Some(gpu),
         ..Asked::default()
     };
-    bind::prepare(lazy, asked).is_ok()
+    task_binding::prepare(lazy, asked).is_ok()
 }
 
 /// Gives a task what earlier tasks of its activation own; false where that is not possible.
 fn absorb_all(older: Vec<Key>, key: Key) -> bool {
-    let has_all = older.into_iter().all(|older| absorb::older(older, key));
+    let has_all = older.into_iter().all(|older| adopt_objects::older(older, key));
     if !has_all {
         notice::once(
             "absorb",
@@ -117,8 +117,9 @@ fn is_free_for(device: Device, gpu: u32) -> bool {
 
 impl Binder for Lazy {
     fn may_connect(&self) -> bool {
-        let reason = || open::reason().unwrap_or_default();
-        let left_to_it = open::is_open() && front::takes_over(&reason(), open::is_linked_with_driver());
+        let reason = || foreign_cuda::reason().unwrap_or_default();
+        let left_to_it =
+            foreign_cuda::is_open() && front::takes_over(&reason(), foreign_cuda::is_linked_with_driver());
         !left_to_it && front::gives_way()
     }
 
@@ -298,7 +299,7 @@ impl Binder for Lazy {
         let follows = follows_variables(need);
         // Handles of the runtime's own, and those of one of several devices, are on one GPU with all that
         // uses them.
-        let has_home = open::is_open() || state::may_be_several();
+        let has_home = foreign_cuda::is_open() || state::may_be_several();
         let mut state = state::lock();
         let device = state::current();
         loop {

@@ -6,16 +6,16 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use mgb_core::host_bytes::{self, Budget, HostBytes};
-use mgb_core::link::Copies;
-use mgb_core::pump::{Piece, Pieces};
+use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
+use mgb_core::transfer::Copies;
 
+use crate::allocations::{self, Backing, Extent};
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY};
-use crate::store::{self, Backing, Extent};
-use crate::{live, mapping, notice, room};
+use crate::{live_contexts, mapping, notice, room};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
-const PAUSE: Duration = Duration::from_millis(100);
+const GRANTED_MEMORY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What copies of so many bytes between the device and the host take, and the thread in a context there.
 pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
@@ -24,7 +24,7 @@ pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(
 }
 
 fn begin(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, calls::Entered), Code> {
-    let entered = calls::enter(live::on(device).ok_or(INVALID_VALUE)?)?;
+    let entered = calls::enter(live_contexts::on(device).ok_or(INVALID_VALUE)?)?;
     let copies = Copies::begin(calls::copies()?, bytes, watch)?;
     Ok((copies, entered))
 }
@@ -47,7 +47,11 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         left: (Vec::new(), 0),
         watch,
     };
-    for (&start, extent) in store::lock().extents.iter().filter(|(_, extent)| leaves(extent)) {
+    for (&start, extent) in allocations::lock()
+        .extents
+        .iter()
+        .filter(|(_, extent)| leaves(extent))
+    {
         if let Backing::Device(handle) = extent.backing {
             leaving.extents.push((start, extent.length, handle));
         }
@@ -112,7 +116,7 @@ unsafe impl Pieces for Leaving<'_> {
             return;
         };
         room::unmapping(self.device, length);
-        if let Some(extent) = store::lock().extents.get_mut(&start) {
+        if let Some(extent) = allocations::lock().extents.get_mut(&start) {
             extent.backing = Backing::Host(bytes);
         }
         mapping::take_away(start, length, handle);
@@ -126,7 +130,7 @@ unsafe impl Pieces for Leaving<'_> {
 /// memory that is granted, this waits, since the program cannot go on without its bytes.
 pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
     let lengths: u64 = {
-        let store = store::lock();
+        let store = allocations::lock();
         let extents = starts.iter().filter_map(|start| store.extents.get(start));
         extents.map(|extent| extent.length).sum()
     };
@@ -170,7 +174,7 @@ pub fn copies_back(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copi
         match begin(device, bytes, watch) {
             Err(OUT_OF_MEMORY) => {
                 notice::taken_by_others();
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
             begun => return begun.inspect_err(|code| no_stream(*code)),
         }
@@ -193,7 +197,7 @@ impl Coming<'_> {
     fn settle(&mut self, index: usize) {
         let (start, handle, bytes) = &mut self.begun[index];
         let Some(bytes) = bytes.take() else { return };
-        if let Some(extent) = store::lock().extents.get_mut(start) {
+        if let Some(extent) = allocations::lock().extents.get_mut(start) {
             extent.backing = Backing::Device(*handle);
         }
         room::mapped(self.device, bytes.len() as u64);
@@ -212,7 +216,7 @@ unsafe impl Pieces for Coming<'_> {
                 break None;
             };
             let Some(handle) = memory(start) else { continue };
-            let mut store = store::lock();
+            let mut store = allocations::lock();
             let Some(extent) = store.extents.get_mut(&start) else {
                 continue;
             };
@@ -241,12 +245,12 @@ unsafe impl Pieces for Coming<'_> {
 fn memory(start: u64) -> Option<u64> {
     loop {
         // Not in the condition below: the lock would be held through the pause.
-        let backed = store::lock().back(start);
+        let backed = allocations::lock().back(start);
         match backed {
             Ok(handle) => return Some(handle),
             Err(OUT_OF_MEMORY) => {
                 notice::taken_by_others();
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
             Err(code) => {
                 notice::once(
