@@ -83,7 +83,7 @@ impl Server {
             let (pid, uid) = (guest.pid, guest.whose.account);
             let is_nameless = self.quotas.is_unknown(uid);
             if (program.is_none() || is_nameless)
-                && let Some(left_out) = self.ration.take(now)
+                && let Some(left_out) = self.offence_lines.take((), now)
             {
                 let (file, names) = (program.is_none(), is_nameless);
                 tracing::warn!(

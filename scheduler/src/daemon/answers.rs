@@ -175,7 +175,7 @@ impl Server {
             if let Some(client) = self.clients.get_mut(&client)
                 && client.answer(cell)
             {
-                self.unanswered.over(client.uid, 1);
+                self.unanswered.give_back(client.uid, 1);
             }
         }
     }

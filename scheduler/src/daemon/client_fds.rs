@@ -21,7 +21,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
 use super::deferred_close;
-use super::ration::Ration;
+use super::limits::{LOG_LINES, Limiter};
 use crate::client::ClientId;
 use crate::node::Node;
 
@@ -38,8 +38,8 @@ pub(super) struct ClientFds {
     /// Major numbers of the driver's devices.
     devices: Vec<u32>,
     /// Lines of the log about ends at work, and about the ends of that work.
-    ends: Ration,
-    done: Ration,
+    ends: Limiter<()>,
+    done: Limiter<()>,
 }
 
 struct Kept {
@@ -85,8 +85,8 @@ impl ClientFds {
             gone: Vec::new(),
             due: Duration::ZERO,
             devices,
-            ends: Ration::default(),
-            done: Ration::default(),
+            ends: Limiter::new(LOG_LINES),
+            done: Limiter::new(LOG_LINES),
         }
     }
 
@@ -115,7 +115,7 @@ impl ClientFds {
         if files.is_empty() || gpus.is_empty() {
             return deferred_close::close_drivers(uid, files);
         }
-        if let Some(left_out) = self.ends.take(now) {
+        if let Some(left_out) = self.ends.take((), now) {
             tracing::info!(
                 pid,
                 ?gpus,
@@ -176,7 +176,7 @@ impl ClientFds {
             }
         }
         for kept in &mut over {
-            if let Some(left_out) = self.done.take(now) {
+            if let Some(left_out) = self.done.take((), now) {
                 kept.tell(now, left_out);
             }
             deferred_close::close_drivers(kept.uid, std::mem::take(&mut kept.files));

@@ -14,8 +14,10 @@ use super::deferred_close;
 use super::family::{has_no_agent, is_exiting, is_killed};
 use super::greet::{self, Guest, Message, Offence};
 use super::identity::Identity;
-use super::pauses;
+use super::limits::MAX_FREE_REQUESTS;
+use super::pause;
 use super::server::Server;
+use super::setup::boot_clock;
 use super::source::Source;
 use crate::broker::{Answer, Program};
 use crate::client::ClientId;
@@ -51,7 +53,7 @@ impl Server {
         // Whoever only looks whether mgbd is there connects and says nothing.
         if !matches!(offence, Offence::Silent) {
             self.offenders += 1;
-            if let Some(left_out) = self.ration.take(self.now()) {
+            if let Some(left_out) = self.offence_lines.take((), self.now()) {
                 tracing::warn!(why = %offence, left_out, "turned a client away");
             }
         }
@@ -67,7 +69,7 @@ impl Server {
         self.bury(guest.pid);
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pauses::DOORBELL));
+            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pause::DOORBELL));
         if guest.observer && self.changed {
             // It reads the view next, and shall find in it what was before.
             self.sample();
@@ -103,7 +105,7 @@ impl Server {
         let Some(Connection { socket, .. }) = self.guests.remove(&id) else {
             return;
         };
-        let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
+        let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pause::SOCKET);
         tracing::debug!(
             client = id,
             pid = guest.pid,
@@ -273,14 +275,15 @@ impl Server {
         let Some(mut client) = self.clients.remove(&id) else {
             return;
         };
-        self.unanswered.over(client.uid, client.drop_calls());
+        self.unanswered.give_back(client.uid, client.drop_calls());
         if let Some(line) = client.line {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
             deferred_close::close_socket(client.uid, line.socket);
         }
         self.unwatch(&client.pidfd);
-        self.pauses.forget(id);
+        self.pauses.forget(Source::Socket(id));
+        self.pauses.forget(Source::Doorbell(id));
         if client.is_held {
             self.note_gone(id);
             if !self.keeper.keeps_client(id) {
@@ -360,9 +363,9 @@ impl Server {
             }
             return 0;
         }
-        self.unanswered.taken(client.uid, count as u32);
-        let are_too_many = self.unanswered.are_too_many(client.uid, client.unanswered());
-        let now = self.now();
+        let now = boot_clock();
+        self.unanswered.charge(client.uid, count as u32, now);
+        let are_too_many = client.unanswered() > MAX_FREE_REQUESTS && self.unanswered.is_exceeded(client.uid);
         let (mut answers, mut is_order) = (Vec::new(), false);
         for (cell, request) in requests {
             tracing::trace!(client = id, ?request, "asked");
@@ -401,7 +404,7 @@ impl Server {
     pub(super) fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
         self.offenders += 1;
         let pid = self.clients.get(&id).map_or(0, |client| client.pid);
-        if let Some(left_out) = self.ration.take(self.now()) {
+        if let Some(left_out) = self.offence_lines.take((), self.now()) {
             tracing::warn!(client = id, pid, %why, left_out, "cut a client off");
         }
         self.hang_up(id);
@@ -412,7 +415,7 @@ impl Server {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        self.unanswered.over(client.uid, client.drop_calls());
+        self.unanswered.give_back(client.uid, client.drop_calls());
         let account = client.uid;
         if let Some(line) = client.line.take() {
             self.unwatch(&line.socket);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::net::SocketFlags;
@@ -11,6 +10,7 @@ use super::connection::Connection;
 use super::deferred_close;
 use super::greet::{self, Offence};
 use super::identity::Identity;
+use super::limits::CONNECT_INTERVAL;
 use super::server::{MAX_GUESTS, Server};
 use super::source::Source;
 
@@ -20,8 +20,8 @@ const MAX_ACCEPTED: usize = 4;
 impl Server {
     pub(super) fn accept(&mut self) {
         for _ in 0..MAX_ACCEPTED {
-            if !self.doors.take(self.now()) {
-                return self.close_doors();
+            if self.connections.take((), self.now()).is_none() {
+                return self.pause(Source::Listener, CONNECT_INTERVAL);
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = rustix::net::accept_with(self.listener.socket(), flags) else {
@@ -56,22 +56,6 @@ impl Server {
     fn send_away(&self, socket: OwnedFd, whose: Identity, why: &Offence) {
         greet::refuse(&socket, why);
         deferred_close::close_socket(whose.account, socket);
-    }
-
-    /// Leaves who connects waiting for a moment.
-    fn close_doors(&mut self) {
-        let (data, none) = (Source::Listener.data(), epoll::EventFlags::empty());
-        if epoll::modify(&self.epoll, self.listener.socket(), data, none).is_ok() {
-            self.doors.close(self.now());
-        }
-    }
-
-    /// Takes those who have waited, once it is time.
-    pub(super) fn open_doors(&mut self, now: Duration) {
-        if self.doors.open(now) {
-            let (data, flags) = (Source::Listener.data(), epoll::EventFlags::IN);
-            let _ = epoll::modify(&self.epoll, self.listener.socket(), data, flags);
-        }
     }
 
     /// Sees to a place for one more. Of several users each has at most as many clients as places are free, so

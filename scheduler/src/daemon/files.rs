@@ -1,5 +1,5 @@
 //! Files that clients have kept: see [`super::client_fds`]. Where a user's clients send too many lists of them,
-//! these wait in their sockets ([`super::lists`]).
+//! these wait in their sockets ([`super::limits::FILE_LISTS`]).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mgb_probe::wire::{KEEP, MOST_KEPT};
 
 use super::deferred_close;
 use super::greet::Message;
-use super::lists::EVERY;
+use super::limits::LIST_INTERVAL;
 use super::server::Server;
 use super::source::Source;
 use crate::client::ClientId;
@@ -40,7 +40,7 @@ impl Server {
     }
 
     fn warn_of_unkept(&mut self, client: ClientId, why: &str) {
-        if let Some(left_out) = self.ration.take(self.now()) {
+        if let Some(left_out) = self.offence_lines.take((), self.now()) {
             tracing::warn!(
                 client,
                 why,
@@ -82,9 +82,9 @@ impl Server {
     fn pace_lists(&mut self, id: ClientId) {
         let now = self.now();
         if let Some(uid) = self.clients.get(&id).map(|client| client.uid)
-            && !self.lists.take(uid, now)
+            && self.file_lists.take(uid, now).is_none()
         {
-            self.pause(Source::Socket(id), EVERY);
+            self.pause(Source::Socket(id), LIST_INTERVAL);
         }
     }
 }

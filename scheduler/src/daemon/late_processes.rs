@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::ending::Done;
-use super::rations::Rations;
+use super::limits::{Limiter, USER_LOG_LINES};
 use crate::client::ClientId;
 
 /// What is known of late processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LateProcesses {
     /// When tasks are looked at next.
     pub(super) due: Duration,
@@ -16,6 +16,18 @@ pub(super) struct LateProcesses {
     pub(super) done: BTreeMap<ClientId, Done>,
     /// Processes whose tasks are old enough that they keep no leases.
     pub(super) without_leases: BTreeSet<ClientId>,
-    /// Lines of the log.
-    pub(super) lines: Rations,
+    /// Lines of the log, by user.
+    pub(super) lines: Limiter<u32>,
+}
+
+impl LateProcesses {
+    /// No process is late.
+    pub(super) fn new() -> LateProcesses {
+        LateProcesses {
+            due: Duration::ZERO,
+            done: BTreeMap::new(),
+            without_leases: BTreeSet::new(),
+            lines: Limiter::new(USER_LOG_LINES),
+        }
+    }
 }

@@ -14,14 +14,9 @@
 //! | `lookups`  | what is looked up beside the loop, since it may hang |
 //! | `pool`, `apart` | the threads for what may hang |
 //! | `deferred_close` | closes what clients sent, which may take its time |
-//! | `unanswered` | how many requests wait of each user |
 //! | `entrance` | who comes in |
-//! | `bucket`   | how often something may be done |
-//! | `connect_rate` | how many connections are taken |
-//! | `lists`    | how often clients may have files kept |
-//! | `pause`, `pauses` | what is not heard for a moment |
-//! | `ration`   | how often the log tells of what clients do wrong |
-//! | `rations`  | of each user |
+//! | `limits`   | how much is done for whom |
+//! | `pause`    | what is not heard for a moment |
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
@@ -75,11 +70,9 @@ mod audit;
 mod backlog;
 mod beyond;
 mod book;
-mod bucket;
 mod client;
 mod client_fds;
 mod config;
-mod connect_rate;
 mod connection;
 mod connections;
 mod deferred_close;
@@ -117,9 +110,9 @@ mod identity;
 mod journal_write;
 mod late;
 mod late_processes;
+mod limits;
 #[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
 mod listener;
-mod lists;
 #[allow(
     clippy::disallowed_methods,
     reason = "what it has looked up is beside the loop"
@@ -132,13 +125,10 @@ mod memory_monitor;
 mod node_view;
 mod overhead;
 mod pause;
-mod pauses;
 mod pool;
 mod predecessor;
 mod quota_file;
 mod quotas;
-mod ration;
-mod rations;
 mod reclaim;
 mod recover;
 mod rounds;
@@ -158,7 +148,6 @@ mod spawner;
     reason = "the administrator's file, as it is and as it changes"
 )]
 mod subordinate;
-mod unanswered;
 mod user_views;
 
 use std::os::fd::OwnedFd;

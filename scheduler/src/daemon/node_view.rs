@@ -17,8 +17,8 @@ use rustix::shm;
 use super::client::Client;
 use super::error::DaemonError;
 use super::fit;
+use super::limits::{LOG_LINES, Limiter};
 use super::memory_monitor::GpuSample;
-use super::ration::Ration;
 use super::reclaim::Reclaims;
 use crate::Broker;
 use crate::client::ClientId;
@@ -39,7 +39,7 @@ pub(super) struct ViewFile {
     name: String,
     segment: Segment,
     /// Lines of the log about what others do to it.
-    troubles: Ration,
+    troubles: Limiter<()>,
 }
 
 impl ViewFile {
@@ -51,7 +51,7 @@ impl ViewFile {
         let board = ViewFile {
             name,
             segment,
-            troubles: Ration::default(),
+            troubles: Limiter::new(LOG_LINES),
         };
         board.prepare(reader).map_err(failed)?;
         Ok(board)
@@ -86,7 +86,7 @@ impl ViewFile {
         let written = self.segment.write(&fit::document(view, reader));
         let name = &self.name;
         let Some(left_out) = (!matches!(written, Ok(false)))
-            .then(|| self.troubles.take(now))
+            .then(|| self.troubles.take((), now))
             .flatten()
         else {
             return;

@@ -1,18 +1,23 @@
-//! Leaves what a client says where it is for a moment: one that says more than any honest one keeps the loop
-//! from others.
+//! Leaves what a client says, or who connects, waiting for a moment: one that says more than any honest one
+//! keeps the loop from others.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
 
-use super::pauses::{DOORBELL, SOCKET};
 use super::server::Server;
 use super::source::Source;
 use crate::client::ClientId;
 
+/// How a client's socket is watched.
+pub(super) const SOCKET: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+/// How its doorbell is: edge-triggered and never read, since a client can take the number out of its eventfd,
+/// and a read of it could then block.
+pub(super) const DOORBELL: EventFlags = EventFlags::IN.union(EventFlags::ET);
+
 impl Server {
-    /// Does not hear a client's socket or doorbell for so long.
+    /// Does not hear the listener, or a client's socket or doorbell, for so long.
     pub(super) fn pause(&mut self, source: Source, length: Duration) {
         if self.watch_as(source, EventFlags::empty()) {
             let until = self.now() + length;
@@ -23,15 +28,13 @@ impl Server {
     /// Hears again what was paused for long enough.
     pub(super) fn end_pauses(&mut self, now: Duration) {
         for source in self.pauses.end(now) {
-            // A doorbell that rang meanwhile says so at once.
-            self.watch_as(
-                source,
-                if matches!(source, Source::Socket(_)) {
-                    SOCKET
-                } else {
-                    DOORBELL
-                },
-            );
+            let flags = match source {
+                Source::Socket(_) => SOCKET,
+                // One that rang meanwhile says so at once.
+                Source::Doorbell(_) => DOORBELL,
+                _ => EventFlags::IN,
+            };
+            self.watch_as(source, flags);
         }
     }
 
@@ -39,6 +42,7 @@ impl Server {
     fn watch_as(&self, source: Source, flags: EventFlags) -> bool {
         let line = |id: &ClientId| self.clients.get(id).and_then(|client| client.line.as_ref());
         let file: Option<&OwnedFd> = match &source {
+            Source::Listener => Some(self.listener.socket()),
             Source::Socket(id) => line(id).map(|line| &line.socket),
             Source::Doorbell(id) => line(id).map(|line| &line.doorbell),
             _ => None,

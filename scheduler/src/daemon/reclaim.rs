@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use mgb_probe::view::ReclaimView;
 
+use super::limits::{LOG_LINES, Limiter};
 use super::memory_monitor::GpuSample;
-use super::ration::Ration;
 use crate::Broker;
 use crate::ledger::Reclaiming;
 
@@ -46,23 +46,32 @@ struct Entry {
 }
 
 /// The rooms under way, and the latest ones that came back.
-#[derive(Default)]
 pub(super) struct Reclaims {
     entries: Vec<Entry>,
     /// The last look.
     looked: Duration,
     /// Lines of the log about deaths, and about rooms that are free again.
-    deaths: Ration,
-    frees: Ration,
+    deaths: Limiter<()>,
+    frees: Limiter<()>,
 }
 
 impl Reclaims {
+    /// No rooms are under way.
+    pub(super) fn new() -> Reclaims {
+        Reclaims {
+            entries: Vec::new(),
+            looked: Duration::ZERO,
+            deaths: Limiter::new(LOG_LINES),
+            frees: Limiter::new(LOG_LINES),
+        }
+    }
+
     /// Notes a death that was marked in the ledger at `now`, and to which the loop woke up at `seen`. The
     /// process may still be on its way out.
     pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, seen: Duration, now: Duration) {
         for lost in lost {
             let marked = now.saturating_sub(seen);
-            if let Some(left_out) = self.deaths.take(now) {
+            if let Some(left_out) = self.deaths.take((), now) {
                 tracing::info!(
                     pid,
                     gpu = lost.gpu,
@@ -129,7 +138,7 @@ impl Reclaims {
             any = true;
             let took = now.saturating_sub(entry.lost.since);
             entry.freed = Some(took);
-            if let Some(left_out) = self.frees.take(now) {
+            if let Some(left_out) = self.frees.take((), now) {
                 tracing::info!(
                     pid = entry.pid,
                     gpu = entry.lost.gpu,
@@ -199,7 +208,7 @@ mod tests {
             pid: 7,
             bytes: Some(50),
         }]);
-        let mut reclaims = Reclaims::default();
+        let mut reclaims = Reclaims::new();
         let lost = Reclaiming {
             id: 1,
             client: 1,

@@ -11,7 +11,7 @@ use rustix::event::epoll;
 use super::book::Book;
 use super::client::Client;
 use super::greet::{self, Offence};
-use super::pauses;
+use super::pause;
 use super::predecessor::{InheritedClient, Predecessor};
 use super::server::Server;
 use super::source::Source;
@@ -86,7 +86,7 @@ impl Server {
         let orders: BTreeMap<ClientId, u32> = orders.collect();
         let mut programs = BTreeSet::new();
         for (id, (known, client)) in taken {
-            self.unanswered.taken(client.uid, client.unanswered());
+            self.unanswered.charge(client.uid, client.unanswered(), now);
             self.quotas.ask(known.uid, &self.lookups, now);
             self.join_again(id, &known, client);
             if self.lookups.program(id, known.uid, known.pid) {
@@ -129,8 +129,8 @@ impl Server {
             return Err(Offence::Silent);
         };
         self.watch(&client.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), pauses::DOORBELL))
-            .and_then(|()| self.watch(&line.socket, Source::Socket(id), pauses::SOCKET))?;
+            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), pause::DOORBELL))
+            .and_then(|()| self.watch(&line.socket, Source::Socket(id), pause::SOCKET))?;
         if !client.has_heard_hello() {
             let hello = Hello {
                 version: known.version,

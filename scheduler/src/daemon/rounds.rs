@@ -6,17 +6,13 @@
 
 use std::time::Duration;
 
+use super::limits::{DutyCycle, WHOLE_ROUNDS};
 use crate::broker::Snapshot;
 
-/// A whole round is followed by so many times its length without one: fewer than one request in a hundred
-/// finds one under way.
-const PAUSE: u32 = 200;
-/// The longest pause: so late at most is what only a whole round finds.
-const LONGEST: Duration = Duration::from_millis(50);
-
 /// The rounds while requests wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rounds {
+    whole: DutyCycle,
     /// When the next whole one is due; zero where the last left nobody waiting.
     due: Duration,
     /// There was a brief one since the last whole one.
@@ -26,6 +22,16 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
+    /// The next round is a whole one.
+    pub(super) fn new() -> Rounds {
+        Rounds {
+            whole: WHOLE_ROUNDS,
+            due: Duration::ZERO,
+            owed: false,
+            seen: None,
+        }
+    }
+
     /// Whether it is too early for a whole round.
     pub(super) fn are_brief(&self, now: Duration) -> bool {
         now < self.due
@@ -45,8 +51,12 @@ impl Rounds {
 
     /// There was a whole one. `waiting`: it left requests waiting.
     pub(super) fn was_whole(&mut self, length: Duration, ended: Duration, waiting: bool) {
-        let pause = (length * PAUSE).min(LONGEST);
-        self.due = if waiting { ended + pause } else { Duration::ZERO };
+        self.whole.worked(length);
+        self.due = if waiting {
+            ended + self.whole.pause()
+        } else {
+            Duration::ZERO
+        };
         self.owed = false;
         self.seen = None;
     }
@@ -65,7 +75,7 @@ mod tests {
     fn whole_rounds_take_a_two_hundredth_and_come_each_fifty_milliseconds() {
         let us = Duration::from_micros;
         let at = |after: u64| us(1_000_000 + after);
-        let mut rounds = Rounds::default();
+        let mut rounds = Rounds::new();
         assert!(!rounds.are_brief(at(0)));
         rounds.was_whole(us(10), at(10), true);
         assert!(rounds.are_brief(at(2009)) && !rounds.are_brief(at(2010)));

@@ -14,7 +14,6 @@ use super::book::{Book, Pending};
 use super::client::Client;
 use super::client_fds::ClientFds;
 use super::config::Config;
-use super::connect_rate::Doors;
 use super::connection::Connection;
 use super::deferred_close;
 use super::ending::Done;
@@ -27,22 +26,21 @@ use super::history_file::HistoryFile;
 use super::holder::Holder;
 use super::identity::Identities;
 use super::late_processes::LateProcesses;
+use super::limits::{
+    CONNECTIONS, DutyCycle, FILE_LISTS, LOG_LINES, Limiter, Pauses, USER_LOG_LINES, VIEW_WRITES,
+    WAITING_REQUESTS,
+};
 use super::listener::Listener;
-use super::lists::Lists;
 use super::lookups::Lookups;
 use super::memory_monitor::MemoryMonitor;
 use super::node_view;
 use super::overhead::Overheads;
-use super::pauses::Pauses;
 use super::quota_file::QuotaFile;
-use super::ration::Ration;
-use super::rations::Rations;
 use super::reclaim::Reclaims;
 use super::rounds::Rounds;
 use super::service::Service;
 use super::setup::{boot_clock, computed, open_holder, raise_descriptor_limit};
 use super::source::Source;
-use super::unanswered::Unanswered;
 use super::user_views::UserViews;
 use crate::Broker;
 use crate::broker::{Rules, Snapshot};
@@ -110,23 +108,26 @@ pub struct Server {
     /// Descriptors kept for clients, at once.
     pub(super) most_kept: usize,
     pub(super) next_id: u64,
-    pub(super) unanswered: Unanswered,
-    pub(super) doors: Doors,
+    /// Requests that are taken and not answered, by user.
+    pub(super) unanswered: Limiter<u32>,
+    /// Connections that are taken.
+    pub(super) connections: Limiter<()>,
     pub(super) descriptors: Descriptors,
-    pub(super) lists: Lists,
-    pub(super) pauses: Pauses,
+    /// Lists of files to be kept, by user.
+    pub(super) file_lists: Limiter<u32>,
+    pub(super) pauses: Pauses<Source>,
     pub(super) offenders: u64,
-    /// Lines of the log about people's orders.
-    pub(super) audits: Rations,
+    /// Lines of the log about people's orders, by user.
+    pub(super) audits: Limiter<u32>,
     /// Lines of the log about clients that do wrong.
-    pub(super) ration: Ration,
+    pub(super) offence_lines: Limiter<()>,
     /// When it came up.
     start: Duration,
     /// Since when there is no client.
     pub(super) idle: Option<Duration>,
-    /// When the node view was written last, and how long that took.
+    /// When the node view was written last.
     pub(super) shown: Duration,
-    pub(super) shown_for: Duration,
+    pub(super) view_writes: DutyCycle,
     pub(super) changed: bool,
     /// When a GPU that the driver could not reach is tried again.
     pub(super) look_again: Duration,
@@ -226,9 +227,9 @@ impl Server {
             foreign_loads: ForeignLoads::new(hello.gpus.len()),
             overheads: Overheads::new(hello.gpus.len(), lookups.marks()),
             beyond: BTreeMap::new(),
-            late: LateProcesses::default(),
+            late: LateProcesses::new(),
             recent: None,
-            rounds: Rounds::default(),
+            rounds: Rounds::new(),
             // Four descriptors each, and half of all for what is kept.
             most_clients: ((descriptors / 2).saturating_sub(MAX_GUESTS + 64) / 4).clamp(1, MAX_CLIENTS),
             most_kept: descriptors / 2,
@@ -241,7 +242,7 @@ impl Server {
             _stop: stop,
             epoll,
             hello,
-            reclaims: Reclaims::default(),
+            reclaims: Reclaims::new(),
             clients: BTreeMap::new(),
             posting: BTreeSet::new(),
             hears_from: 0,
@@ -251,18 +252,18 @@ impl Server {
             lookups,
             health: None,
             next_id: 1,
-            unanswered: Unanswered::default(),
-            doors: Doors::new(start),
+            unanswered: Limiter::new(WAITING_REQUESTS),
+            connections: Limiter::new(CONNECTIONS),
             descriptors: Descriptors::new(descriptors),
-            lists: Lists::default(),
+            file_lists: Limiter::new(FILE_LISTS),
             pauses: Pauses::default(),
             offenders: 0,
-            audits: Rations::default(),
-            ration: Ration::default(),
+            audits: Limiter::new(USER_LOG_LINES),
+            offence_lines: Limiter::new(LOG_LINES),
             start,
             idle: Some(start),
             shown: Duration::ZERO,
-            shown_for: Duration::ZERO,
+            view_writes: VIEW_WRITES,
             changed: true,
             look_again: Duration::ZERO,
             asked: false,
@@ -396,7 +397,6 @@ impl Server {
             self.changed = true;
         }
         self.restart_holder();
-        self.open_doors(now);
         self.count_descriptors(now);
         self.end_pauses(now);
         self.drop_views(now);
@@ -452,7 +452,7 @@ impl Server {
         };
         self.boards.write(view, now);
         self.shown = now;
-        self.shown_for = computed().saturating_sub(began);
+        self.view_writes.worked(computed().saturating_sub(began));
         self.changed = false;
     }
 }

@@ -15,10 +15,6 @@ const VIEW_INTERVAL: Duration = Duration::from_millis(200);
 const CHANGES_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two samples while an observer is connected: only the driver shows what programs take.
 const WATCHED_INTERVAL: Duration = Duration::from_millis(25);
-/// After so many times as long as it takes to write, so that few requests find it under way; but no later
-/// than this. It takes a millisecond where there are thousands of tasks.
-const VIEW_PART: u32 = 200;
-const MAX_VIEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two tries to reach a GPU that the driver could not.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -68,8 +64,7 @@ impl Server {
         } else {
             VIEW_INTERVAL
         };
-        let pause = (self.shown_for * VIEW_PART).min(MAX_VIEW_INTERVAL);
-        Some((self.shown + after.max(pause)).saturating_sub(self.now()))
+        Some((self.shown + after.max(self.view_writes.pause())).saturating_sub(self.now()))
     }
 
     /// How long to sleep at most; `None`: until something happens.
@@ -77,9 +72,6 @@ impl Server {
         let now = self.now();
         let mut next: Option<Duration> = self.reclaims.due_in(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
-        if let Some(wait) = self.doors.opens_in(now) {
-            sooner(wait);
-        }
         if let Some(wait) = self.pauses.end_in(now) {
             sooner(wait);
         }
