@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::subordinate::FILE as SUBORDINATES;
 use crate::broker::PATIENCE;
 use crate::eviction::Rule;
 use crate::holder::Again;
 use crate::users::Users;
 use crate::{Policy, Queue};
+
+/// The file of subordinate users, where none is named.
+pub const SUBORDINATES: &str = "/etc/subuid";
 
 /// What is too much, and what is done about it.
 #[derive(Clone, Copy, Debug)]

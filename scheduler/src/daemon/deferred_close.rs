@@ -18,11 +18,11 @@ use rustix::net::{
     sockopt,
 };
 
-use super::pool::Pool;
+use crate::daemon::threads::pool::Pool;
 
 /// Descriptors that the kernel lets a message have (`SCM_MAX_FD`). Those for which there is no room it closes
 /// at once, which is for the loop to avoid.
-pub(super) const MAX_SENT: usize = 253;
+pub(crate) const MAX_SENT: usize = 253;
 /// Files of a user, but for the driver's, that may wait to be closed. What honest clients send is not closed
 /// here at all.
 const MAX_UNCLOSED: usize = 512;
@@ -45,17 +45,17 @@ static THREADS: LazyLock<Pool> = LazyLock::new(|| {
 static UNCLOSED: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// Closes files that a user's client has sent, some time.
-pub(super) fn close(account: u32, files: impl IntoIterator<Item = OwnedFd>) {
+pub(crate) fn close(account: u32, files: impl IntoIterator<Item = OwnedFd>) {
     put(account.into(), files.into_iter().collect());
 }
 
 /// Closes the socket of a client that is charged to this account: at once, unless there are files in it.
-pub(super) fn close_socket(account: u32, socket: OwnedFd) {
+pub(crate) fn close_socket(account: u32, socket: OwnedFd) {
     close(account, close_empty(socket));
 }
 
 /// Closes files that a user's client has sent and that are the driver's, some time.
-pub(super) fn close_drivers(uid: u32, files: Vec<OwnedFd>) {
+pub(crate) fn close_drivers(uid: u32, files: Vec<OwnedFd>) {
     put(OF_DRIVER | u64::from(uid), files);
 }
 
@@ -79,22 +79,22 @@ fn put(line: u64, files: Vec<OwnedFd>) {
 }
 
 /// Whether so many files of the user wait to be closed that no more are to be taken.
-pub(super) fn is_blocked(uid: u32) -> bool {
+pub(crate) fn is_blocked(uid: u32) -> bool {
     unclosed_of(uid) >= MAX_UNCLOSED
 }
 
 /// Files of a user that are not closed yet, but for the driver's.
-pub(super) fn unclosed_of(uid: u32) -> usize {
+pub(crate) fn unclosed_of(uid: u32) -> usize {
     UNCLOSED.lock().get(&uid.into()).copied().unwrap_or(0)
 }
 
 /// Files that are not closed yet.
-pub(super) fn unclosed() -> usize {
+pub(crate) fn unclosed() -> usize {
     UNCLOSED.lock().values().sum()
 }
 
 /// Users whose files wait to be closed.
-pub(super) fn stuck_users() -> Vec<u32> {
+pub(crate) fn stuck_users() -> Vec<u32> {
     THREADS
         .stuck_lines()
         .into_iter()
@@ -103,7 +103,7 @@ pub(super) fn stuck_users() -> Vec<u32> {
 }
 
 /// Whether there are files in the next message in a socket.
-pub(super) fn has_files(socket: &OwnedFd) -> bool {
+pub(crate) fn has_files(socket: &OwnedFd) -> bool {
     let mut none = RecvAncillaryBuffer::default();
     let mut byte = [0; 1];
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;

@@ -14,13 +14,13 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::client::Client;
-use super::greet::Guest;
-use super::identity::Identity;
-use super::{history_file, subordinate};
 use crate::broker::Remembered;
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
+use crate::daemon::accept::greet::Guest;
+use crate::daemon::accept::identity::Identity;
+use crate::daemon::client::Client;
+use crate::daemon::{accept::subordinate, history_file};
 use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
 use crate::quota::file::Quotas;

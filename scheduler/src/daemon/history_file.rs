@@ -32,7 +32,7 @@ struct Content {
 
 /// The file of what programs took before, and the thread that writes it.
 #[derive(Debug)]
-pub(super) struct HistoryFile {
+pub(crate) struct HistoryFile {
     file: PathBuf,
     /// When something may be written next.
     due: Duration,
@@ -41,7 +41,7 @@ pub(super) struct HistoryFile {
 
 impl HistoryFile {
     /// Has the broker begin with what the file says.
-    pub(super) fn open(file: PathBuf, broker: &mut Broker) -> HistoryFile {
+    pub(crate) fn open(file: PathBuf, broker: &mut Broker) -> HistoryFile {
         match read(&file) {
             Ok(remembered) => broker.recall(&remembered),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -59,12 +59,12 @@ impl HistoryFile {
     }
 
     /// How long until there is something to write.
-    pub(super) fn interval(&self, broker: &Broker, now: Duration) -> Option<Duration> {
+    pub(crate) fn interval(&self, broker: &Broker, now: Duration) -> Option<Duration> {
         broker.has_learned().then(|| self.due.saturating_sub(now))
     }
 
     /// Writes what is new, if it is time.
-    pub(super) fn check(&mut self, broker: &mut Broker, now: Duration) {
+    pub(crate) fn check(&mut self, broker: &mut Broker, now: Duration) {
         if self.interval(broker, now).is_none_or(|wait| !wait.is_zero()) {
             return;
         }
@@ -81,7 +81,7 @@ impl HistoryFile {
     }
 
     /// Writes what is new as `mgbd` ends.
-    pub(super) fn finish(self, broker: &mut Broker) {
+    pub(crate) fn finish(self, broker: &mut Broker) {
         if let Some(writes) = self.writes {
             let _ = writes.join();
         }
@@ -91,7 +91,7 @@ impl HistoryFile {
     }
 }
 
-pub(super) fn read(file: &Path) -> io::Result<Remembered> {
+pub(crate) fn read(file: &Path) -> io::Result<Remembered> {
     let reader = BufReader::new(File::open(file)?.take(MAX_BYTES));
     let content: Content = serde_json::from_reader(reader)?;
     if content.version != VERSION {

@@ -1,0 +1,440 @@
+//! Clients come, ask and go: what the loop does about each event.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgb_probe::Hello;
+use mgb_probe::wire::{Reply, Text};
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use crate::broker::{Answer, Program};
+use crate::client::ClientId;
+use crate::daemon::accept::connection::Connection;
+use crate::daemon::accept::greet::{self, Guest, Message, Offence};
+use crate::daemon::accept::identity::Identity;
+use crate::daemon::client::Client;
+use crate::daemon::clock::boot_clock;
+use crate::daemon::deferred_close;
+use crate::daemon::limits::MAX_FREE_REQUESTS;
+use crate::daemon::process::family::{has_no_agent, is_exiting, is_killed};
+use crate::daemon::server::Server;
+use crate::daemon::server::pause;
+use crate::daemon::source::Source;
+use crate::journal::Known;
+use crate::peer::is_over;
+
+/// Requests of a user's clients that are answered before those of others are looked at again.
+const MAX_AT_ONCE: usize = 8;
+/// How long a client is not heard that rings without a request again and again.
+const VAIN_PAUSE: Duration = Duration::from_millis(1);
+
+impl Server {
+    pub(crate) fn greet(&mut self, id: u64) {
+        let Some(connection) = self.guests.get(&id) else {
+            return;
+        };
+        let whose = connection.whose;
+        if self.may_not_send(whose.account) {
+            return self.turn_away(id, &Offence::Unclosed(whose.account));
+        }
+        let waited = self.now().saturating_sub(connection.since);
+        match greet::receive(&connection.socket, whose, &self.config.users, waited) {
+            None => {}
+            Some(Ok(guest)) => self.comes(id, guest),
+            Some(Err(offence)) => self.turn_away(id, &offence),
+        }
+    }
+
+    pub(crate) fn turn_away(&mut self, id: u64, offence: &Offence) {
+        let Some(Connection { socket, whose, .. }) = self.guests.remove(&id) else {
+            return;
+        };
+        // Whoever only looks whether mgbd is there connects and says nothing.
+        if !matches!(offence, Offence::Silent) {
+            self.offenders += 1;
+            if let Some(left_out) = self.offence_lines.take((), self.now()) {
+                tracing::warn!(why = %offence, left_out, "turned a client away");
+            }
+        }
+        greet::refuse(&socket, offence);
+        self.unwatch(&socket);
+        deferred_close::close_socket(whose.account, socket);
+        self.boards.left(self.now());
+        self.changed = true;
+    }
+
+    /// A guest becomes a client, of whom is known what it runs, or that this is not to be had.
+    pub(crate) fn welcome(&mut self, id: ClientId, guest: Guest, program: Option<Program>) {
+        self.bury(guest.pid);
+        let watched = self
+            .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
+            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pause::DOORBELL));
+        if guest.observer && self.changed {
+            // It reads the view next, and shall find in it what was before.
+            self.sample();
+            self.show(self.now());
+        }
+        let is_held = self.is_to_be_held(id, &guest);
+        let view = self.view_of(guest.whose);
+        let Some(Connection { socket, .. }) = self.guests.get(&id) else {
+            return;
+        };
+        let said = watched.and_then(|()| {
+            let hello = Hello {
+                version: guest.version,
+                client_pid: Some(guest.pid),
+                exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
+                numbering: self.broker.numbering((guest.whose.account, guest.job)),
+                usable: self.usable_by(guest.whose.account),
+                view,
+                ..self.hello.clone()
+            };
+            greet::welcome(socket, hello)
+        });
+        if let Err(offence) = said {
+            self.unwatch(&guest.pidfd);
+            self.unwatch(&guest.doorbell);
+            self.turn_away(id, &offence);
+            if is_held {
+                self.let_go(id);
+                self.note_gone(id);
+            }
+            return;
+        }
+        let Some(Connection { socket, .. }) = self.guests.remove(&id) else {
+            return;
+        };
+        let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pause::SOCKET);
+        tracing::debug!(
+            client = id,
+            pid = guest.pid,
+            observer = guest.observer,
+            "connected"
+        );
+        self.broker.arrive(id, guest.pid);
+        self.belongs_to(id, guest.whose.account);
+        self.broker.join(id, guest.job);
+        if guest.observer {
+            self.broker.only_looks(id, guest.whose.administers);
+        } else {
+            // After its arrival: what is kept of a process ends with the last client that it is.
+            self.replaces(guest.pid);
+        }
+        if let Some(program) = program {
+            self.broker.identify(id, program);
+        }
+        self.clients.insert(id, Client::new(id, guest, socket, is_held));
+        self.changed = true;
+    }
+
+    /// Deals with the deaths of clients whose number another process has now: what people want of them, and
+    /// what is kept of them, is not for that one.
+    fn bury(&mut self, pid: u32) {
+        let has_ended = |client: &&Client| client.pid == pid && is_over(&client.pidfd);
+        let ended: Vec<ClientId> = self
+            .clients
+            .values()
+            .filter(has_ended)
+            .map(|client| client.id)
+            .collect();
+        for id in ended {
+            self.died(id, self.now());
+        }
+    }
+
+    /// The name of a user's view, with something in it.
+    fn view_of(&mut self, whose: Identity) -> Option<String> {
+        let before = self.boards.names();
+        let name = match self.boards.of(whose.account, whose.uid) {
+            Ok(name) => name.to_owned(),
+            Err(error) => {
+                tracing::error!(%error, uid = whose.uid, "a user has no view of the node");
+                return None;
+            }
+        };
+        if self.boards.names() != before {
+            self.show(self.now());
+            self.note_views();
+        }
+        Some(name)
+    }
+
+    /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard
+    /// that is known to the next `mgbd`. False: nobody holds it.
+    fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
+        let (Some(holder), Some(Connection { socket, .. })) = (&self.holder, self.guests.get(&id)) else {
+            return false;
+        };
+        if guest.observer {
+            return false;
+        }
+        let files = [&guest.pidfd, &guest.memory, socket, &guest.doorbell];
+        holder.comes(id, guest.pid, &files);
+        self.note_came(Known {
+            id,
+            pid: guest.pid,
+            uid: guest.whose.account,
+            reader: Some(guest.whose.uid).filter(|reader| *reader != guest.whose.account),
+            job: guest.job,
+            version: guest.version,
+        });
+        self.note(&[]);
+        true
+    }
+
+    /// A process that hung up and now connects again has become another program:
+    /// what the old one had on the GPU is gone with it.
+    fn replaces(&mut self, pid: u32) {
+        let old: Vec<ClientId> = self
+            .clients
+            .values()
+            .filter(|client| client.pid == pid && client.line.is_none() && !client.leaving)
+            .map(|client| client.id)
+            .collect();
+        for id in old {
+            self.executes(id, pid);
+        }
+    }
+
+    /// The client's process runs another program: what the old one had on the GPU is gone with it.
+    fn executes(&mut self, id: ClientId, pid: u32) {
+        let now = self.now();
+        let lost = self.broker.exec(id, now);
+        self.reclaims.died(pid, lost, now, now);
+        self.outlive(id);
+        if !self.keeper.keeps(pid) {
+            self.reclaims.exited(pid, now);
+        }
+        if self.broker.ledger().holds_nothing(id) {
+            self.broker.die(id, now);
+            self.remove(id);
+        }
+    }
+
+    pub(crate) fn died(&mut self, id: ClientId, seen: Duration) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let (pid, leaving) = (client.pid, client.leaving);
+        if !leaving {
+            self.dies(id, pid, seen);
+        }
+        self.outlive(id);
+        if !self.keeper.keeps(pid) {
+            self.reclaims.exited(pid, self.now());
+        }
+        self.remove(id);
+    }
+
+    /// What the client's process had on the GPUs is gone, as far as it is not kept.
+    fn outlive(&mut self, id: ClientId) {
+        let now = self.now();
+        if let Some(client) = self.clients.get_mut(&id) {
+            let files = std::mem::take(&mut client.kept);
+            let busy = client.busy_gpus(self.hello.gpus.len());
+            self.keeper
+                .outlive(id, (client.pid, client.uid), files, busy, now);
+            if client.is_held && !self.keeper.keeps_client(id) {
+                self.hold_files(id);
+            }
+        }
+    }
+
+    /// The kernel ends a process descriptor by descriptor: the socket, opened
+    /// first, closes well before the driver has cleaned up and the pidfd tells.
+    /// True if that is what happened.
+    fn is_leaving(&mut self, id: ClientId, seen: Duration) -> bool {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| is_exiting(client.pid)) else {
+            return false;
+        };
+        client.leaving = true;
+        let pid = client.pid;
+        self.dies(id, pid, seen);
+        true
+    }
+
+    /// Looks whether a process that hung up did so since it runs another program.
+    fn look_for_exec(&mut self, id: ClientId) {
+        let pid = self.clients.get(&id).map(|client| client.pid);
+        if let Some(pid) = pid.filter(|pid| has_no_agent(*pid)) {
+            self.executes(id, pid);
+        }
+    }
+
+    /// The client's process ends: what it holds is to be reclaimed.
+    fn dies(&mut self, id: ClientId, pid: u32, seen: Duration) {
+        let lost = self.broker.die(id, self.now());
+        if !lost.is_empty() && is_killed(pid) {
+            self.broker.count_killed();
+        }
+        self.reclaims.died(pid, lost, seen, self.now());
+    }
+
+    fn remove(&mut self, id: ClientId) {
+        let Some(mut client) = self.clients.remove(&id) else {
+            return;
+        };
+        self.unanswered.give_back(client.uid, client.drop_calls());
+        if let Some(line) = client.line {
+            self.unwatch(&line.socket);
+            self.unwatch(&line.doorbell);
+            deferred_close::close_socket(client.uid, line.socket);
+        }
+        self.unwatch(&client.pidfd);
+        self.pauses.forget(Source::Socket(id));
+        self.pauses.forget(Source::Doorbell(id));
+        if client.is_held {
+            self.note_gone(id);
+            if !self.keeper.keeps_client(id) {
+                self.let_go(id);
+            }
+        }
+        self.boards.left(self.now());
+        self.changed = true;
+    }
+
+    /// A client's socket says something: that it hung up, or what is to be kept of it.
+    pub(crate) fn socket(&mut self, id: ClientId, seen: Duration) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let Some(line) = &client.line else { return };
+        let account = client.uid;
+        if self.may_not_send(account) && deferred_close::has_files(&line.socket) {
+            return self.cut_off(id, &Offence::Unclosed(account));
+        }
+        match Message::receive(&line.socket, account) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(message) if !message.bytes().is_empty() => self.files(id, message),
+            Ok(_) | Err(_) => {
+                let leaving = self.is_leaving(id, seen);
+                let had_agent = self.clients.get(&id).is_some_and(Client::listens);
+                self.cut(id);
+                if !leaving {
+                    self.hang_up(id);
+                }
+                if !leaving && had_agent {
+                    self.look_for_exec(id);
+                }
+            }
+        }
+    }
+
+    /// Takes some of what clients have posted.
+    pub(crate) fn take_requests(&mut self) {
+        let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut posting = std::mem::take(&mut self.posting);
+        // Who could not be heard in this turn is the first in the next one.
+        let later = posting.split_off(&self.hears_from);
+        let mut full = None;
+        for id in later.into_iter().chain(posting) {
+            let uid = self.clients.get(&id).map_or(0, |client| client.uid);
+            let of_user = taken.entry(uid).or_default();
+            if *of_user >= MAX_AT_ONCE {
+                full.get_or_insert(id);
+                self.posting.insert(id);
+            } else {
+                *of_user += self.take_requests_of(id, MAX_AT_ONCE - *of_user);
+            }
+        }
+        self.hears_from = full.unwrap_or(0);
+    }
+
+    /// Takes so many requests of a client, at most; how many there were.
+    fn take_requests_of(&mut self, id: ClientId, most: usize) -> usize {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| client.line.is_some()) else {
+            return 0;
+        };
+        let requests = match client.take(most) {
+            Ok(requests) => requests,
+            Err(breach) => {
+                self.cut_off(id, &breach);
+                return 0;
+            }
+        };
+        if client.has_more() {
+            self.posting.insert(id);
+        }
+        let count = requests.len();
+        if count == 0 {
+            if client.rings_in_vain() {
+                self.pause(Source::Doorbell(id), VAIN_PAUSE);
+            }
+            return 0;
+        }
+        let now = boot_clock();
+        self.unanswered.charge(client.uid, count as u32, now);
+        let are_too_many = client.unanswered() > MAX_FREE_REQUESTS && self.unanswered.is_exceeded(client.uid);
+        let (mut answers, mut is_order) = (Vec::new(), false);
+        for (cell, request) in requests {
+            tracing::trace!(client = id, ?request, "asked");
+            is_order |= request.is_control();
+            let reply = if are_too_many && request.may_wait() {
+                Some(Reply::Bad(Text::new("the user has too many requests that wait")))
+            } else {
+                self.broker.request(id, cell, request, now)
+            };
+            if let Some(reply) = &reply
+                && request.is_control()
+            {
+                self.audit(id, &request, reply);
+            }
+            if let Some(reply) = reply {
+                answers.push(Answer {
+                    client: id,
+                    cell,
+                    reply,
+                });
+            }
+        }
+        if is_order {
+            // Who ordered it looks at the view next, and shall find it there; once for all of them, as it
+            // costs as much as many answers.
+            self.sample();
+            self.show(now);
+        }
+        self.deliver(answers);
+        self.changed = true;
+        self.asked = true;
+        count
+    }
+
+    /// Cuts a client off. What it holds stays charged until its process dies.
+    pub(crate) fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
+        self.offenders += 1;
+        let pid = self.clients.get(&id).map_or(0, |client| client.pid);
+        if let Some(left_out) = self.offence_lines.take((), self.now()) {
+            tracing::warn!(client = id, pid, %why, left_out, "cut a client off");
+        }
+        self.hang_up(id);
+    }
+
+    /// Closes a client's line: nothing it says counts any more.
+    fn cut(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        self.unanswered.give_back(client.uid, client.drop_calls());
+        let account = client.uid;
+        if let Some(line) = client.line.take() {
+            self.unwatch(&line.socket);
+            self.unwatch(&line.doorbell);
+            // The holder has the socket too: only this tells the client.
+            let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
+            deferred_close::close_socket(account, line.socket);
+        }
+        self.changed = true;
+    }
+
+    /// Its process may hold room still, or become a program that asks for some: it counts until it ends.
+    fn hang_up(&mut self, id: ClientId) {
+        self.broker.hang_up(id);
+        self.cut(id);
+        let nobody = self.clients.get(&id).is_some_and(|client| client.observer);
+        if nobody && self.broker.ledger().holds_nothing(id) {
+            self.broker.die(id, self.now());
+            self.remove(id);
+        }
+    }
+}
