@@ -13,7 +13,8 @@
 //! | `accept`   | the socket, the handshake, and whose a connection is |
 //! | `client`   | a client's channel, read as untrusted, and files that outlive its process |
 //! | `process`  | which process belongs to which client, and how it ended |
-//! | `lookups`, `quota_file` | what is looked up beside the loop, since it may hang |
+//! | `lookups`  | what is looked up beside the loop, since it may hang |
+//! | `accounts`, `quota_file` | what holds for the users of clients |
 //! | `monitor`  | what the GPUs and the processes on them do |
 //! | `restart`  | what outlives this `mgbd`: the holder, and the journal |
 //! | `view`     | the node view, of each user |
@@ -24,6 +25,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod accept;
+mod accounts;
 mod client;
 mod clock;
 mod config;
@@ -40,6 +42,7 @@ mod limits;
 )]
 mod lookups;
 mod monitor;
+mod poll;
 mod process;
 mod quota_file;
 mod restart;

@@ -2,6 +2,7 @@
 //! an atomic, and believed only as far as it is checked.
 
 pub(crate) mod client_fds;
+pub(crate) mod clients;
 pub(crate) mod inherited;
 
 use std::collections::BTreeMap;

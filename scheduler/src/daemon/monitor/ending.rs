@@ -1,22 +1,52 @@
 //! Ending a client's process that has what it may not, where the administrator wants that: by SIGTERM, and
 //! after a while by SIGKILL. Before it, the program says why, where MGB's runtime or front is in it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::process::Signal;
+
+use crate::client::ClientId;
 
 /// How long a process may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was done about a process so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+enum Done {
     /// The log told of it.
     Told,
     /// It was asked to say why it ends.
     Explained,
     /// It was signalled, last then.
     Signalled(Duration),
+}
+
+/// What was done about which processes.
+#[derive(Debug, Default)]
+pub(crate) struct Endings(BTreeMap<ClientId, Done>);
+
+impl Endings {
+    /// Forgets the processes but these.
+    pub(crate) fn retain(&mut self, is_here: impl Fn(ClientId) -> bool) {
+        self.0.retain(|id, _| is_here(*id));
+    }
+
+    /// What is done next about a process, which counts as done from now on, and whether it is the first step;
+    /// `None`: nothing, for now. See [`next`].
+    pub(crate) fn step(
+        &mut self,
+        id: ClientId,
+        ends: bool,
+        is_safe: bool,
+        listens: bool,
+        now: Duration,
+    ) -> Option<(Step, bool)> {
+        let done = self.0.get(&id).copied();
+        let step = next(done, ends, is_safe, listens, now)?;
+        self.0.insert(id, Done::by(step, now));
+        Some((step, done.is_none()))
+    }
 }
 
 /// What is done next.
@@ -32,13 +62,7 @@ pub(crate) enum Step {
 
 /// What is done next about a process; `None`: nothing, for now. `ends`: the administrator wants it to end.
 /// `is_safe`: that harms nobody else. `listens`: it can say why.
-pub(crate) fn next(
-    done: Option<Done>,
-    ends: bool,
-    is_safe: bool,
-    listens: bool,
-    now: Duration,
-) -> Option<Step> {
+fn next(done: Option<Done>, ends: bool, is_safe: bool, listens: bool, now: Duration) -> Option<Step> {
     let is_to_end = ends && is_safe;
     match done {
         None | Some(Done::Told) if is_to_end && listens => Some(Step::Explain),
@@ -58,7 +82,7 @@ pub(crate) fn next(
 
 impl Done {
     /// What was done about a process once this step is taken.
-    pub(crate) fn by(step: Step, now: Duration) -> Done {
+    fn by(step: Step, now: Duration) -> Done {
         match step {
             Step::Tell(_) => Done::Told,
             Step::Explain => Done::Explained,

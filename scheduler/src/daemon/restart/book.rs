@@ -8,18 +8,10 @@ use std::os::unix::fs::FileExt;
 use mgb_probe::mapping::Mapping;
 use rustix::fs::{FallocateFlags, MemfdFlags};
 
-use crate::client::ClientId;
-use crate::journal::{Image, Known, Record};
+use crate::journal::{Image, Record};
 
 /// How much longer than twice a new one it may become until it is written anew.
 const SPARE: usize = 1 << 20;
-
-/// Clients that came and went and were not taken down yet.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) came: Vec<Known>,
-    pub(crate) gone: Vec<ClientId>,
-}
 
 /// A journal that is written.
 pub(crate) struct Book {
@@ -87,6 +79,7 @@ fn line(record: &Record) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Known;
 
     #[test]
     fn it_stays_short_and_says_the_same() {

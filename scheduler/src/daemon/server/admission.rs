@@ -16,29 +16,29 @@ impl Server {
     pub(crate) fn comes(&mut self, id: ClientId, guest: Guest) {
         let now = self.now();
         let until = now + LOOKUP_TIMEOUT;
-        if let Some(connection) = self.guests.get_mut(&id) {
-            // It is silent no more.
-            connection.since = now;
-        }
-        let is_asked = !guest.observer && self.lookups.program(id, guest.whose.account, guest.pid);
-        self.quotas.ask(guest.whose.account, &self.lookups, now);
+        let is_asked = !guest.observer
+            && self
+                .accounts
+                .lookups()
+                .program(id, guest.whose.account, guest.pid);
+        self.accounts.ask(guest.whose.account, now);
         let program = (!is_asked).then_some(None);
-        if let Some(Connection { socket, .. }) = self.guests.get(&id) {
+        if let Some(Connection { socket, .. }) = self.accept.guest(id) {
             // What it says next is heard when it is a client.
-            self.unwatch(socket);
+            self.poll.unwatch(socket);
         }
         let waiting = Waiting {
             guest,
             program,
             until,
         };
-        self.coming.0.insert(id, waiting);
+        self.accept.arrives(id, waiting, now);
         self.let_in();
     }
 
     /// Answers came, from beside the loop.
     pub(crate) fn hear_lookups(&mut self) {
-        let found = self.lookups.take();
+        let found = self.accounts.lookups().take();
         self.found(found);
         self.let_in();
     }
@@ -46,19 +46,19 @@ impl Server {
     fn found(&mut self, found: Vec<Found>) {
         for found in found {
             match found {
-                Found::Program(id, program) => match (self.coming.0.get_mut(&id), program) {
-                    (Some(waiting), program) => waiting.program = Some(program),
-                    (None, Some(program)) => self.broker.identify(id, program),
-                    (None, None) => {}
-                },
+                Found::Program(id, program) => {
+                    if let Some(program) = self.accept.arrivals().runs(id, program) {
+                        self.broker.identify(id, program);
+                    }
+                }
                 Found::Account(uid, by, account) => {
-                    if self.quotas.found(uid, &by, account) {
+                    if self.accounts.found(uid, &by, account) {
                         self.renew_account(uid);
                     }
                 }
                 Found::Health(gpu, news) => self.hear_of_health(gpu, news),
                 Found::Quotas(read) => {
-                    self.quotas.read_again(read);
+                    self.accounts.was_read(read);
                     self.renew_accounts();
                 }
             }
@@ -68,22 +68,18 @@ impl Server {
     /// Lets in whoever is known well enough, or has waited long enough for that.
     pub(crate) fn let_in(&mut self) {
         let now = self.now();
+        let accounts = &self.accounts;
         let is_done = |waiting: &Waiting| {
-            let is_known =
-                waiting.program.is_some() && !self.quotas.are_asked(waiting.guest.whose.account, now);
+            let is_known = waiting.program.is_some() && !accounts.are_asked(waiting.guest.whose.account, now);
             is_known || now >= waiting.until
         };
-        let done = self.coming.0.iter().filter(|(_, waiting)| is_done(waiting));
-        let done: Vec<ClientId> = done.map(|(id, _)| *id).collect();
-        for id in done {
-            let Some(waiting) = self.coming.0.remove(&id) else {
-                continue;
-            };
+        let done = self.accept.arrivals().take(is_done);
+        for (id, waiting) in done {
             let Waiting { guest, program, .. } = waiting;
             let (pid, uid) = (guest.pid, guest.whose.account);
-            let is_nameless = self.quotas.is_unknown(uid);
+            let is_nameless = self.accounts.is_unknown(uid);
             if (program.is_none() || is_nameless)
-                && let Some(left_out) = self.offence_lines.take((), now)
+                && let Some(left_out) = self.clients.offence_line(now)
             {
                 let (file, names) = (program.is_none(), is_nameless);
                 tracing::warn!(
@@ -106,12 +102,14 @@ impl Server {
         let until = Instant::now() + LOOKUP_TIMEOUT;
         loop {
             let now = self.now();
-            let mut users = self.clients.values().map(|client| client.uid);
-            let is_asked = users.any(|uid| self.quotas.are_asked(uid, now));
+            let is_asked = self
+                .clients
+                .values()
+                .any(|client| self.accounts.are_asked(client.uid, now));
             if programs.is_empty() && !is_asked || Instant::now() >= until {
                 return;
             }
-            let found = self.lookups.wait_until(until);
+            let found = self.accounts.lookups().wait_until(until);
             for found in &found {
                 if let Found::Program(id, _) = found {
                     programs.remove(id);

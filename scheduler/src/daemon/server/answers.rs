@@ -1,7 +1,6 @@
 //! Answering: a look at the GPUs, a round of the broker over what was seen, and its answers into the
 //! channels.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_probe::wire::Reply;
@@ -9,7 +8,6 @@ use mgb_probe::wire::Reply;
 use crate::broker::{Answer, OrderTo, Snapshot};
 use crate::client::ClientId;
 use crate::daemon::clock::computed;
-use crate::daemon::monitor::host_memory;
 use crate::daemon::server::Server;
 use crate::ledger::TaskKey;
 
@@ -45,7 +43,7 @@ impl Server {
 
     fn serve_wholly(&mut self, reclaiming: bool, now: Duration) {
         let mut fresh = None;
-        if let Some((remembered, seen)) = self.recent.take()
+        if let Some((remembered, seen)) = self.rounds.take_recent()
             && !reclaiming
         {
             // Most new requests find room; the fast path may use a snapshot up to 1 ms old.
@@ -58,7 +56,7 @@ impl Server {
             let answers = self.broker.serve_newcomers(&mut snapshot, now);
             self.deliver(answers);
             if !self.broker.waiting() && !self.broker.presses() {
-                self.recent = Some((snapshot, seen));
+                self.rounds.set_recent(snapshot, seen);
                 return;
             }
             fresh = (!is_young).then_some(snapshot);
@@ -78,15 +76,16 @@ impl Server {
         }
         let refused = self.broker.refuse_beyond_waiting(now);
         self.deliver(refused);
-        self.recent = (!self.broker.waiting()).then_some((snapshot, now));
+        if !self.broker.waiting() {
+            self.rounds.set_recent(snapshot, now);
+        }
         self.carry_orders();
     }
 
     /// If it is time to: takes back what the dead had, as far as the snapshot shows it free.
     fn check_reclaims(&mut self, is_time: bool, snapshot: &mut Snapshot, now: Duration) {
-        let gpus = &self.memory_monitor.gpus;
-        if is_time && self.reclaims.check(gpus, &mut self.broker, now) {
-            self.changed = true;
+        if is_time && self.monitor.reclaim(&mut self.broker, now) {
+            self.view.changed();
             *snapshot = self.sample();
         }
     }
@@ -99,7 +98,7 @@ impl Server {
             order,
         } in self.broker.take_orders()
         {
-            self.changed = true;
+            self.view.changed();
             if let Some(client) = self.clients.get(&client) {
                 client.order(number, order);
             }
@@ -121,26 +120,20 @@ impl Server {
         for key in &taken {
             self.broker.take_lease(*key);
         }
-        self.changed |= !taken.is_empty();
+        if !taken.is_empty() {
+            self.view.changed();
+        }
         !taken.is_empty()
     }
 
     /// Looks at the GPUs.
     pub(crate) fn sample(&mut self) -> Snapshot {
-        let (ledger, now) = (self.broker.ledger(), self.now());
-        let lost = self.memory_monitor.lost();
-        let mut snapshot = self
-            .memory_monitor
-            .sample(self.node.as_ref(), ledger, &self.clients);
+        let (snapshot, has_changed) =
+            self.monitor
+                .sample(self.node.as_ref(), &self.broker, &self.clients, self.now());
         // To be shown, also where nobody is there.
-        self.changed |= snapshot.lost != lost;
-        snapshot.activity = self.activities.sample(ledger, &self.clients, now);
-        snapshot.foreign =
-            self.foreign_loads
-                .sample(self.node.as_ref(), &self.broker, &snapshot.activity, now);
-        if self.broker.waiting() || self.broker.presses() {
-            snapshot.listening = self.listening();
-            snapshot.host_bytes = host_memory::to_spare();
+        if has_changed {
+            self.view.changed();
         }
         snapshot
     }
@@ -149,34 +142,28 @@ impl Server {
     pub(crate) fn even_out(&mut self, now: Duration) {
         let mut snapshot = self.sample();
         if self.broker.may_balance() {
-            snapshot.listening = self.listening();
+            snapshot.listening = self.clients.listening();
             self.broker.even_out(&snapshot, now);
             self.carry_orders();
         }
     }
 
-    fn listening(&self) -> BTreeSet<ClientId> {
-        let listening = self.clients.values().filter(|client| client.listens());
-        listening.map(|client| client.id).collect()
-    }
-
     pub(crate) fn deliver(&mut self, answers: Vec<Answer>) {
-        self.changed |= !answers.is_empty();
+        if !answers.is_empty() {
+            self.view.changed();
+        }
         for Answer { client, cell, reply } in &answers {
+            let Some(client) = self.clients.get_mut(client) else {
+                continue;
+            };
             if matches!(reply, Reply::Granted { .. }) {
-                self.hold(*client);
+                self.restart.granted(client);
             }
-            if let Some(client) = self.clients.get(client) {
-                client.write(*cell, reply);
-            }
+            client.write(*cell, reply);
         }
         self.note(&answers);
         for Answer { client, cell, .. } in answers {
-            if let Some(client) = self.clients.get_mut(&client)
-                && client.answer(cell)
-            {
-                self.unanswered.give_back(client.uid, 1);
-            }
+            self.clients.answered(client, cell);
         }
     }
 }

@@ -17,7 +17,7 @@ impl Server {
         let left_out = if administers {
             Some(0)
         } else {
-            self.audits.take(uid, now)
+            self.clients.audit_line(uid, now)
         };
         let Some(left_out) = left_out else {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::EndsFor;
 
-use crate::daemon::monitor::ending::{Done, Step, next};
+use crate::daemon::monitor::ending::Step;
 use crate::daemon::monitor::overhead::Overhead;
 use crate::daemon::server::Server;
 use crate::gpu_set::GpuSet;
@@ -19,20 +19,25 @@ impl Server {
         let Some(limit) = self.config.overhead_limit else {
             return;
         };
-        self.beyond.retain(|id, _| self.clients.contains_key(id));
+        let clients = &self.clients;
+        self.monitor.beyond().retain(|id| clients.contains_key(&id));
         for (id, bytes) in seen.iter().filter(|(_, bytes)| *bytes > limit.bytes) {
             let Some(client) = self.clients.get(id) else {
                 continue;
             };
             let (pid, uid) = (client.pid, client.uid);
-            let done = self.beyond.get(id).copied();
             let (is_safe, listens) = (self.may_end(client), client.listens());
-            let Some(step) = next(done, limit.ends, is_safe, listens, now) else {
+            let step = self.monitor.beyond().step(*id, limit.ends, is_safe, listens, now);
+            let Some((step, is_first)) = step else {
                 continue;
             };
-            self.offenders += u64::from(done.is_none());
-            self.beyond.insert(*id, Done::by(step, now));
-            self.changed = true;
+            if is_first {
+                self.clients.exceeds();
+            }
+            self.view.changed();
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
             let (signal, verdict) = match step {
                 Step::Explain => {
                     client.explain(EndsFor::Memory);

@@ -16,10 +16,9 @@ use crate::daemon::accept::identity::Identity;
 use crate::daemon::client::Client;
 use crate::daemon::clock::boot_clock;
 use crate::daemon::deferred_close;
-use crate::daemon::limits::MAX_FREE_REQUESTS;
+use crate::daemon::poll;
 use crate::daemon::process::family::{has_no_agent, is_exiting, is_killed};
 use crate::daemon::server::Server;
-use crate::daemon::server::pause;
 use crate::daemon::source::Source;
 use crate::journal::Known;
 use crate::peer::is_over;
@@ -31,7 +30,7 @@ const VAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {
     pub(crate) fn greet(&mut self, id: u64) {
-        let Some(connection) = self.guests.get(&id) else {
+        let Some(connection) = self.accept.guest(id) else {
             return;
         };
         let whose = connection.whose;
@@ -47,21 +46,19 @@ impl Server {
     }
 
     pub(crate) fn turn_away(&mut self, id: u64, offence: &Offence) {
-        let Some(Connection { socket, whose, .. }) = self.guests.remove(&id) else {
+        let Some(Connection { socket, whose, .. }) = self.accept.remove(id) else {
             return;
         };
         // Whoever only looks whether mgbd is there connects and says nothing.
-        if !matches!(offence, Offence::Silent) {
-            self.offenders += 1;
-            if let Some(left_out) = self.offence_lines.take((), self.now()) {
-                tracing::warn!(why = %offence, left_out, "turned a client away");
-            }
+        if !matches!(offence, Offence::Silent)
+            && let Some(left_out) = self.clients.offends(self.now())
+        {
+            tracing::warn!(why = %offence, left_out, "turned a client away");
         }
         greet::refuse(&socket, offence);
-        self.unwatch(&socket);
+        self.poll.unwatch(&socket);
         deferred_close::close_socket(whose.account, socket);
-        self.boards.left(self.now());
-        self.changed = true;
+        self.view.client_left(boot_clock());
     }
 
     /// A guest becomes a client, of whom is known what it runs, or that this is not to be had.
@@ -69,15 +66,15 @@ impl Server {
         self.bury(guest.pid);
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pause::DOORBELL));
-        if guest.observer && self.changed {
+            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), poll::DOORBELL));
+        if guest.observer && self.view.is_stale() {
             // It reads the view next, and shall find in it what was before.
             self.sample();
             self.show(self.now());
         }
         let is_held = self.is_to_be_held(id, &guest);
         let view = self.view_of(guest.whose);
-        let Some(Connection { socket, .. }) = self.guests.get(&id) else {
+        let Some(Connection { socket, .. }) = self.accept.guest(id) else {
             return;
         };
         let said = watched.and_then(|()| {
@@ -86,26 +83,26 @@ impl Server {
                 client_pid: Some(guest.pid),
                 exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
                 numbering: self.broker.numbering((guest.whose.account, guest.job)),
-                usable: self.usable_by(guest.whose.account),
+                usable: self.accounts.usable_by(guest.whose.account),
                 view,
                 ..self.hello.clone()
             };
             greet::welcome(socket, hello)
         });
         if let Err(offence) = said {
-            self.unwatch(&guest.pidfd);
-            self.unwatch(&guest.doorbell);
+            self.poll.unwatch(&guest.pidfd);
+            self.poll.unwatch(&guest.doorbell);
             self.turn_away(id, &offence);
             if is_held {
-                self.let_go(id);
-                self.note_gone(id);
+                self.restart.let_go(id, &mut self.clients);
+                self.restart.gone(id);
             }
             return;
         }
-        let Some(Connection { socket, .. }) = self.guests.remove(&id) else {
+        let Some(Connection { socket, .. }) = self.accept.remove(id) else {
             return;
         };
-        let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pause::SOCKET);
+        let _ = self.poll.watch(&socket, Source::Socket(id), poll::SOCKET);
         tracing::debug!(
             client = id,
             pid = guest.pid,
@@ -124,8 +121,8 @@ impl Server {
         if let Some(program) = program {
             self.broker.identify(id, program);
         }
-        self.clients.insert(id, Client::new(id, guest, socket, is_held));
-        self.changed = true;
+        self.clients.insert(Client::new(id, guest, socket, is_held));
+        self.view.changed();
     }
 
     /// Deals with the deaths of clients whose number another process has now: what people want of them, and
@@ -145,15 +142,14 @@ impl Server {
 
     /// The name of a user's view, with something in it.
     fn view_of(&mut self, whose: Identity) -> Option<String> {
-        let before = self.boards.names();
-        let name = match self.boards.of(whose.account, whose.uid) {
-            Ok(name) => name.to_owned(),
+        let (name, is_new) = match self.view.of(whose.account, whose.uid) {
+            Ok(view) => view,
             Err(error) => {
                 tracing::error!(%error, uid = whose.uid, "a user has no view of the node");
                 return None;
             }
         };
-        if self.boards.names() != before {
+        if is_new {
             self.show(self.now());
             self.note_views();
         }
@@ -163,24 +159,23 @@ impl Server {
     /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard
     /// that is known to the next `mgbd`. False: nobody holds it.
     fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
-        let (Some(holder), Some(Connection { socket, .. })) = (&self.holder, self.guests.get(&id)) else {
+        let Some(Connection { socket, .. }) = self.accept.guest(id).filter(|_| !guest.observer) else {
             return false;
         };
-        if guest.observer {
-            return false;
-        }
         let files = [&guest.pidfd, &guest.memory, socket, &guest.doorbell];
-        holder.comes(id, guest.pid, &files);
-        self.note_came(Known {
+        let known = Known {
             id,
             pid: guest.pid,
             uid: guest.whose.account,
             reader: Some(guest.whose.uid).filter(|reader| *reader != guest.whose.account),
             job: guest.job,
             version: guest.version,
-        });
-        self.note(&[]);
-        true
+        };
+        let is_held = self.restart.comes(known, &files);
+        if is_held {
+            self.note(&[]);
+        }
+        is_held
     }
 
     /// A process that hung up and now connects again has become another program:
@@ -201,10 +196,10 @@ impl Server {
     fn executes(&mut self, id: ClientId, pid: u32) {
         let now = self.now();
         let lost = self.broker.exec(id, now);
-        self.reclaims.died(pid, lost, now, now);
+        self.monitor.reclaims_mut().died(pid, lost, now, now);
         self.outlive(id);
-        if !self.keeper.keeps(pid) {
-            self.reclaims.exited(pid, now);
+        if !self.clients.fds().keeps(pid) {
+            self.monitor.reclaims_mut().exited(pid, now);
         }
         if self.broker.ledger().holds_nothing(id) {
             self.broker.die(id, now);
@@ -221,8 +216,9 @@ impl Server {
             self.dies(id, pid, seen);
         }
         self.outlive(id);
-        if !self.keeper.keeps(pid) {
-            self.reclaims.exited(pid, self.now());
+        if !self.clients.fds().keeps(pid) {
+            let now = self.now();
+            self.monitor.reclaims_mut().exited(pid, now);
         }
         self.remove(id);
     }
@@ -230,14 +226,9 @@ impl Server {
     /// What the client's process had on the GPUs is gone, as far as it is not kept.
     fn outlive(&mut self, id: ClientId) {
         let now = self.now();
-        if let Some(client) = self.clients.get_mut(&id) {
-            let files = std::mem::take(&mut client.kept);
-            let busy = client.busy_gpus(self.hello.gpus.len());
-            self.keeper
-                .outlive(id, (client.pid, client.uid), files, busy, now);
-            if client.is_held && !self.keeper.keeps_client(id) {
-                self.hold_files(id);
-            }
+        let gpus = self.hello.gpus.len();
+        if let Some(client) = self.clients.outlive(id, gpus, now) {
+            self.restart.hold_files(client);
         }
     }
 
@@ -268,30 +259,27 @@ impl Server {
         if !lost.is_empty() && is_killed(pid) {
             self.broker.count_killed();
         }
-        self.reclaims.died(pid, lost, seen, self.now());
+        let now = self.now();
+        self.monitor.reclaims_mut().died(pid, lost, seen, now);
     }
 
     fn remove(&mut self, id: ClientId) {
-        let Some(mut client) = self.clients.remove(&id) else {
+        let Some(client) = self.clients.remove(id) else {
             return;
         };
-        self.unanswered.give_back(client.uid, client.drop_calls());
         if let Some(line) = client.line {
-            self.unwatch(&line.socket);
-            self.unwatch(&line.doorbell);
+            self.poll.unwatch(&line.socket);
+            self.poll.unwatch(&line.doorbell);
             deferred_close::close_socket(client.uid, line.socket);
         }
-        self.unwatch(&client.pidfd);
-        self.pauses.forget(Source::Socket(id));
-        self.pauses.forget(Source::Doorbell(id));
+        self.poll.unwatch(&client.pidfd);
         if client.is_held {
-            self.note_gone(id);
-            if !self.keeper.keeps_client(id) {
-                self.let_go(id);
+            self.restart.gone(id);
+            if !self.clients.fds().keeps_client(id) {
+                self.restart.let_go(id, &mut self.clients);
             }
         }
-        self.boards.left(self.now());
-        self.changed = true;
+        self.view.client_left(boot_clock());
     }
 
     /// A client's socket says something: that it hung up, or what is to be kept of it.
@@ -324,21 +312,20 @@ impl Server {
     /// Takes some of what clients have posted.
     pub(crate) fn take_requests(&mut self) {
         let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut posting = std::mem::take(&mut self.posting);
-        // Who could not be heard in this turn is the first in the next one.
-        let later = posting.split_off(&self.hears_from);
-        let mut full = None;
-        for id in later.into_iter().chain(posting) {
+        let mut is_full = false;
+        for id in self.clients.take_posting() {
             let uid = self.clients.get(&id).map_or(0, |client| client.uid);
             let of_user = taken.entry(uid).or_default();
             if *of_user >= MAX_AT_ONCE {
-                full.get_or_insert(id);
-                self.posting.insert(id);
+                // Who could not be heard in this turn is the first in the next one.
+                if !std::mem::replace(&mut is_full, true) {
+                    self.clients.hears_next(id);
+                }
+                self.clients.posted(id);
             } else {
                 *of_user += self.take_requests_of(id, MAX_AT_ONCE - *of_user);
             }
         }
-        self.hears_from = full.unwrap_or(0);
     }
 
     /// Takes so many requests of a client, at most; how many there were.
@@ -353,19 +340,19 @@ impl Server {
                 return 0;
             }
         };
-        if client.has_more() {
-            self.posting.insert(id);
+        let (has_more, count) = (client.has_more(), requests.len());
+        let rings_in_vain = count == 0 && client.rings_in_vain();
+        if has_more {
+            self.clients.posted(id);
         }
-        let count = requests.len();
+        if rings_in_vain {
+            self.pause(Source::Doorbell(id), VAIN_PAUSE);
+        }
         if count == 0 {
-            if client.rings_in_vain() {
-                self.pause(Source::Doorbell(id), VAIN_PAUSE);
-            }
             return 0;
         }
-        let now = boot_clock();
-        self.unanswered.charge(client.uid, count as u32, now);
-        let are_too_many = client.unanswered() > MAX_FREE_REQUESTS && self.unanswered.is_exceeded(client.uid);
+        let now = self.now();
+        let are_too_many = self.clients.took(id, count, now);
         let (mut answers, mut is_order) = (Vec::new(), false);
         for (cell, request) in requests {
             tracing::trace!(client = id, ?request, "asked");
@@ -395,16 +382,15 @@ impl Server {
             self.show(now);
         }
         self.deliver(answers);
-        self.changed = true;
-        self.asked = true;
+        self.view.changed();
+        self.poll.was_asked();
         count
     }
 
     /// Cuts a client off. What it holds stays charged until its process dies.
     pub(crate) fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
-        self.offenders += 1;
         let pid = self.clients.get(&id).map_or(0, |client| client.pid);
-        if let Some(left_out) = self.offence_lines.take((), self.now()) {
+        if let Some(left_out) = self.clients.offends(self.now()) {
             tracing::warn!(client = id, pid, %why, left_out, "cut a client off");
         }
         self.hang_up(id);
@@ -412,19 +398,19 @@ impl Server {
 
     /// Closes a client's line: nothing it says counts any more.
     fn cut(&mut self, id: ClientId) {
+        self.clients.drop_calls(id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        self.unanswered.give_back(client.uid, client.drop_calls());
         let account = client.uid;
         if let Some(line) = client.line.take() {
-            self.unwatch(&line.socket);
-            self.unwatch(&line.doorbell);
+            self.poll.unwatch(&line.socket);
+            self.poll.unwatch(&line.doorbell);
             // The holder has the socket too: only this tells the client.
             let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
             deferred_close::close_socket(account, line.socket);
         }
-        self.changed = true;
+        self.view.changed();
     }
 
     /// Its process may hold room still, or become a program that asks for some: it counts until it ends.

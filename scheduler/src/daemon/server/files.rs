@@ -23,7 +23,7 @@ impl Server {
         let files = &message.descriptors;
         let why = if message.cut || files.len() > MOST_KEPT {
             "it sent more files than a client may"
-        } else if !self.keeper.takes(files) {
+        } else if !self.clients.fds().takes(files) {
             "it sent files that are none of the driver's"
         } else if !self.makes_room_to_keep(id, files.len()) {
             "too many files are open; raise mgbd's limit (ulimit -n)"
@@ -32,15 +32,16 @@ impl Server {
                 let files = std::mem::take(&mut message.descriptors);
                 let old = std::mem::replace(&mut client.kept, files);
                 deferred_close::close_drivers(client.uid, old);
+                self.restart.hold_files(client);
             }
-            self.hold_files(id);
             return;
         };
         self.warn_of_unkept(id, why);
     }
 
     fn warn_of_unkept(&mut self, client: ClientId, why: &str) {
-        if let Some(left_out) = self.offence_lines.take((), self.now()) {
+        let now = self.now();
+        if let Some(left_out) = self.clients.offence_line(now) {
             tracing::warn!(
                 client,
                 why,
@@ -61,8 +62,8 @@ impl Server {
             living: others
                 .map(|client| (client.id, client.uid, client.kept.len()))
                 .collect(),
-            gone: self.keeper.by_user().collect(),
-            most: self.most_kept,
+            gone: self.clients.fds().by_user().collect(),
+            most: self.clients.max_fds(),
             are_several: self.config.users.are_several(),
         };
         let Some(losers) = keeps.room_for(uid, wanted) else {
@@ -71,8 +72,8 @@ impl Server {
         for id in losers {
             if let Some(client) = self.clients.get_mut(&id) {
                 deferred_close::close_drivers(client.uid, std::mem::take(&mut client.kept));
+                self.restart.hold_files(client);
             }
-            self.hold_files(id);
             self.warn_of_unkept(id, "its user has most files open, and others have some as well");
         }
         true
@@ -80,10 +81,7 @@ impl Server {
 
     /// A list came. Where its user's come too often, the next ones stay in the client's socket for a while.
     fn pace_lists(&mut self, id: ClientId) {
-        let now = self.now();
-        if let Some(uid) = self.clients.get(&id).map(|client| client.uid)
-            && self.file_lists.take(uid, now).is_none()
-        {
+        if !self.clients.may_list_files(id, self.now()) {
             self.pause(Source::Socket(id), LIST_INTERVAL);
         }
     }

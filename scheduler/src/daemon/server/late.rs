@@ -1,35 +1,26 @@
 //! Tasks that have had their memory for longer than their user may ([`crate::broker::Late`]): the log tells
 //! of each, and where the administrator wants it its process ends.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_probe::wire::EndsFor;
 use rustix::process::Signal;
 
-use crate::broker::{Late, Times};
-use crate::client::ClientId;
-use crate::daemon::monitor::ending::{Done, Step, next};
+use crate::broker::Late;
+use crate::daemon::monitor::ending::Step;
 use crate::daemon::server::Server;
-
-/// How often the tasks' times are looked at. While there are clients the loop is awake as often, to write the
-/// view.
-const TIME_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Server {
     /// Deals with late processes, if it is time.
     pub(crate) fn check_times(&mut self, now: Duration) {
-        if now < self.late.due {
+        if !self.monitor.late().is_due(now) {
             return;
         }
-        self.late.due = now + TIME_INTERVAL;
-        let Times { late, without_leases } = self.broker.check_times(now);
-        if !without_leases.is_empty() {
-            self.take_leases_of(|id| without_leases.contains(&id));
+        let times = self.broker.check_times(now);
+        if !times.without_leases.is_empty() {
+            self.take_leases_of(|id| times.without_leases.contains(&id));
         }
-        self.late.without_leases = without_leases;
-        let ids: BTreeSet<ClientId> = late.iter().map(|one| one.client).collect();
-        self.late.done.retain(|id, _| ids.contains(id));
+        let late = self.monitor.late().looked(times);
         for one in late {
             self.deal_with(&one, now);
         }
@@ -40,13 +31,11 @@ impl Server {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        let done = self.late.done.get(&id).copied();
         let (is_safe, listens) = (self.may_end(client), client.listens());
-        let Some(step) = next(done, late.ends, is_safe, listens, now) else {
+        let Some(step) = self.monitor.late().step(late, is_safe, listens, now) else {
             return;
         };
-        self.changed = true;
-        self.late.done.insert(id, Done::by(step, now));
+        self.view.changed();
         match step {
             Step::Explain => client.explain(EndsFor::Time),
             Step::Signal(signal, verdict) => {
@@ -64,7 +53,7 @@ impl Server {
             return;
         };
         let (pid, uid) = (client.pid, client.uid);
-        let Some(left_out) = self.late.lines.take(uid, now) else {
+        let Some(left_out) = self.monitor.late().line(uid, now) else {
             return;
         };
         let (time_s, most_s) = (late.time.as_secs(), late.most.as_secs());

@@ -4,30 +4,25 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::EventFlags;
 
 use crate::client::ClientId;
+use crate::daemon::poll::{DOORBELL, SOCKET};
 use crate::daemon::server::Server;
 use crate::daemon::source::Source;
-
-/// How a client's socket is watched.
-pub(crate) const SOCKET: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
-/// How its doorbell is: edge-triggered and never read, since a client can take the number out of its eventfd,
-/// and a read of it could then block.
-pub(crate) const DOORBELL: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 impl Server {
     /// Does not hear the listener, or a client's socket or doorbell, for so long.
     pub(crate) fn pause(&mut self, source: Source, length: Duration) {
         if self.watch_as(source, EventFlags::empty()) {
             let until = self.now() + length;
-            self.pauses.begin(source, until);
+            self.clients.pauses().begin(source, until);
         }
     }
 
     /// Hears again what was paused for long enough.
     pub(crate) fn end_pauses(&mut self, now: Duration) {
-        for source in self.pauses.end(now) {
+        for source in self.clients.pauses().end(now) {
             let flags = match source {
                 Source::Socket(_) => SOCKET,
                 // One that rang meanwhile says so at once.
@@ -42,11 +37,11 @@ impl Server {
     fn watch_as(&self, source: Source, flags: EventFlags) -> bool {
         let line = |id: &ClientId| self.clients.get(id).and_then(|client| client.line.as_ref());
         let file: Option<&OwnedFd> = match &source {
-            Source::Listener => Some(self.listener.socket()),
+            Source::Listener => Some(self.accept.socket()),
             Source::Socket(id) => line(id).map(|line| &line.socket),
             Source::Doorbell(id) => line(id).map(|line| &line.doorbell),
             _ => None,
         };
-        file.is_some_and(|file| epoll::modify(&self.epoll, file, source.data(), flags).is_ok())
+        file.is_some_and(|file| self.poll.watch_for(file, source, flags))
     }
 }

@@ -13,10 +13,10 @@ use crate::client::ClientId;
 use crate::daemon::accept::greet::{self, Offence};
 use crate::daemon::client::Client;
 use crate::daemon::client::inherited::InheritedClient;
+use crate::daemon::poll;
 use crate::daemon::restart::book::Book;
 use crate::daemon::restart::predecessor::Predecessor;
 use crate::daemon::server::Server;
-use crate::daemon::server::pause;
 use crate::daemon::source::Source;
 use crate::journal::{Image, Known};
 
@@ -72,9 +72,7 @@ impl Server {
                 }
                 Err(why) => {
                     tracing::warn!(client = id, pid, why, "not gone on with");
-                    if let Some(holder) = &self.holder {
-                        holder.forgo(id);
-                    }
+                    self.restart.forgo(id);
                 }
             }
         }
@@ -82,22 +80,21 @@ impl Server {
         for id in lost.into_iter().filter(|id| !taken.contains_key(id)) {
             image.forget(id);
         }
-        self.next_id = self.next_id.max(image.next_client);
+        self.accept.begin_with(image.next_client);
         let orders = taken.iter().map(|(id, (_, client))| (*id, client.last_order()));
         let orders: BTreeMap<ClientId, u32> = orders.collect();
         let mut programs = BTreeSet::new();
         for (id, (known, client)) in taken {
-            self.unanswered.charge(client.uid, client.unanswered(), now);
-            self.quotas.ask(known.uid, &self.lookups, now);
-            self.join_again(id, &known, client);
-            if self.lookups.program(id, known.uid, known.pid) {
+            self.accounts.ask(known.uid, now);
+            self.join_again(id, &known, client, now);
+            if self.accounts.lookups().program(id, known.uid, known.pid) {
                 programs.insert(id);
             }
         }
         self.await_lookups(programs);
         self.broker.bring_in(&image, &orders, now);
         let (clients, tasks) = (image.clients.len(), image.tasks.len());
-        self.begin_book(image);
+        self.restart.begin(image);
         if clients > 0 {
             let waiting = requests.len();
             tracing::info!(
@@ -118,7 +115,7 @@ impl Server {
                 self.deliver(vec![Answer { client, cell, reply }]);
             }
         }
-        self.changed = true;
+        self.view.changed();
     }
 
     /// A client with what was left of it, watched. It is told again that it is one if it may not have heard
@@ -130,16 +127,16 @@ impl Server {
             return Err(Offence::Silent);
         };
         self.watch(&client.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), pause::DOORBELL))
-            .and_then(|()| self.watch(&line.socket, Source::Socket(id), pause::SOCKET))?;
+            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), poll::DOORBELL))
+            .and_then(|()| self.watch(&line.socket, Source::Socket(id), poll::SOCKET))?;
         if !client.has_heard_hello() {
             let hello = Hello {
                 version: known.version,
                 client_pid: Some(known.pid),
                 exchanged: None,
                 numbering: Vec::new(),
-                usable: self.usable_by(known.uid),
-                view: self.boards.of(client.uid, client.reader).ok().map(str::to_owned),
+                usable: self.accounts.usable_by(known.uid),
+                view: self.view.of(client.uid, client.reader).ok().map(|(name, _)| name),
                 ..self.hello.clone()
             };
             greet::welcome(&line.socket, hello)?;
@@ -147,10 +144,10 @@ impl Server {
         Ok(client)
     }
 
-    fn join_again(&mut self, id: ClientId, known: &Known, client: Client) {
+    fn join_again(&mut self, id: ClientId, known: &Known, client: Client, now: Duration) {
         self.broker.arrive(id, known.pid);
         self.belongs_to(id, known.uid);
         self.broker.join(id, known.job);
-        self.clients.insert(id, client);
+        self.clients.insert_again(client, now);
     }
 }

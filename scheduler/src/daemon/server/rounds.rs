@@ -17,6 +17,8 @@ pub(crate) struct Rounds {
     due: Duration,
     /// There was a brief one since the last whole one.
     owed: bool,
+    /// The last snapshot taken while no request waited, less what was granted since, and its time.
+    recent: Option<(Snapshot, Duration)>,
     /// What was seen for the last brief one, and when.
     seen: Option<(Snapshot, Duration)>,
 }
@@ -28,8 +30,19 @@ impl Rounds {
             whole: WHOLE_ROUNDS,
             due: Duration::ZERO,
             owed: false,
+            recent: None,
             seen: None,
         }
+    }
+
+    /// The last snapshot taken while no request waited, and its time.
+    pub(crate) fn take_recent(&mut self) -> Option<(Snapshot, Duration)> {
+        self.recent.take()
+    }
+
+    /// No request waits, and this was seen then.
+    pub(crate) fn set_recent(&mut self, snapshot: Snapshot, seen: Duration) {
+        self.recent = Some((snapshot, seen));
     }
 
     /// Whether it is too early for a whole round.

@@ -19,7 +19,10 @@ impl Server {
 
     /// Signals a client's process, and before it those of its children that use one of these GPUs, also where they have left it: it may be a shell.
     pub(crate) fn signal(&self, client: &Client, gpus: GpuSet, signal: Signal) {
-        let (own, marks) = (BTreeMap::from([(client.pid, ())]), self.lookups.marks());
+        let (own, marks) = (
+            BTreeMap::from([(client.pid, ())]),
+            self.accounts.lookups().marks(),
+        );
         let gpus = (0..self.hello.gpus.len()).filter(|gpu| gpus.contains(gpu));
         let residents: BTreeSet<u32> = gpus
             .flat_map(|gpu| self.node.residents(gpu).unwrap_or_default())
