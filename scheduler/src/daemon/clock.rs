@@ -1,4 +1,4 @@
-//! The time.
+//! Clocks: the boot's, and that of the loop's thread.
 
 use std::time::Duration;
 

@@ -99,7 +99,7 @@ impl Taker {
         self.client.take(CELLS).ok()
     }
 
-    /// Answers one.
+    /// Answers the request in a cell.
     pub fn answer(&mut self, cell: usize, reply: &Reply) {
         self.client.write(cell, reply);
         self.client.answer(cell);

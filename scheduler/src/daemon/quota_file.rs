@@ -111,7 +111,7 @@ impl QuotaFile {
         }
     }
 
-    /// For people.
+    /// The quotas for the node view.
     pub(crate) fn view(&self, owners: Vec<OwnerView>) -> QuotasView {
         QuotasView {
             file: self.path.as_ref().map(|path| path.display().to_string()),

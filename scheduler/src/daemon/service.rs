@@ -71,7 +71,7 @@ impl Service {
         }
     }
 
-    /// It ends.
+    /// Says that the service stops.
     pub(crate) fn stops(&mut self) {
         self.say(&text(&[NotifyState::Stopping]));
     }

@@ -237,7 +237,7 @@ fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
     }
 }
 
-/// Says hello.
+/// Tells a client that it is one.
 pub(crate) fn welcome(socket: &OwnedFd, hello: Hello) -> Result<(), Offence> {
     send(socket, &Answer::Hello(hello))
 }

@@ -35,7 +35,7 @@ pub enum ListenError {
     /// Another one does.
     #[error("mgbd already runs at {path} (pid {pid}); use it, stop it, or choose another --socket")]
     Running {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The pid of the process that holds it, as its lock file says.
         pid: String,
@@ -43,7 +43,7 @@ pub enum ListenError {
     /// The folder is not ours alone.
     #[error("{path} {why}; choose another --socket, or set MGB_SOCKET")]
     Folder {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -56,7 +56,7 @@ pub enum ListenError {
     System {
         /// What was tried.
         what: &'static str,
-        /// On what.
+        /// The path that the call was about.
         path: PathBuf,
         /// Why it failed.
         error: std::io::Error,
@@ -176,7 +176,7 @@ impl Listener {
         }
     }
 
-    /// The socket.
+    /// The socket that clients connect to.
     pub(crate) fn socket(&self) -> &OwnedFd {
         self.socket.as_ref().expect("it listens before anybody asks")
     }

@@ -79,7 +79,7 @@ impl Accept {
         self.max_clients
     }
 
-    /// The socket.
+    /// The socket that clients connect to.
     pub(crate) fn socket(&self) -> &OwnedFd {
         self.listener.socket()
     }

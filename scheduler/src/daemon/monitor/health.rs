@@ -11,7 +11,7 @@ use crate::node::health::{HealthSource, News};
 pub(crate) struct HealthWatch(Arc<AtomicBool>);
 
 impl HealthWatch {
-    /// Starts it.
+    /// Starts the thread that asks the driver.
     pub(crate) fn new(mut source: Box<dyn HealthSource>, answers: Answers) -> std::io::Result<HealthWatch> {
         let is_over = Arc::<AtomicBool>::default();
         let ends = is_over.clone();

@@ -23,7 +23,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Bytes that a client's process has beside its tasks and an ordinary context.
 pub(crate) type Overhead = (ClientId, u64);
 
-/// One GPU.
+/// The last sample of a GPU.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     at: Duration,

@@ -9,7 +9,7 @@ use crate::daemon::client::inherited::InheritedClient;
 pub(crate) struct Predecessor {
     /// Where clients connect, and wait to be served.
     pub(crate) listener: Option<OwnedFd>,
-    /// The journal.
+    /// The journal of the `mgbd` before.
     pub(crate) journal: Option<OwnedFd>,
     /// Clients that live.
     pub(crate) clients: Vec<InheritedClient>,

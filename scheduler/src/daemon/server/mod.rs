@@ -18,6 +18,7 @@ mod late;
 mod pause;
 mod quotas;
 mod recover;
+mod requests;
 mod rounds;
 mod setup;
 mod signal;

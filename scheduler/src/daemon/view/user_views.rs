@@ -14,7 +14,7 @@ use crate::daemon::view::node_view::ViewFile;
 /// time.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The views.
+/// The views of all users.
 pub(crate) struct UserViews {
     /// Who sees everything.
     own: u32,
