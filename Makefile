@@ -5,8 +5,7 @@ CARGO_FLAGS = --release --workspace --locked
 TARGET = $(or $(CARGO_TARGET_DIR),target)/release
 PREFIX = $(CURDIR)/build
 
-# Tests use the CUDA tree that set-up found, and the folder that `build` has laid out. Builds get CUDA_PATH as well, though
-# they need no CUDA: cudarc is compiled anew whenever the variable changes.
+# Tests use the CUDA tree that set-up found, and the folder that `build` has laid out.
 export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 

@@ -274,7 +274,7 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
             let noted = match launch(function, &stream) {
                 None => format!("crate::stream_activity::note({stream});"),
                 Some(launch) => format!(
-                    "if let Some(gpu) = crate::stream_activity::note({stream}) && code == 0 {{\n    {launch};\n    }} \
+                    "if let Some(gpu) = crate::stream_activity::note({stream}) && code.is_success() {{\n    {launch};\n    }} \
                      else if code == mgb_core::mps::REFUSED {{\n    crate::notice::refused_by_mps();\n    }}"
                 ),
             };
@@ -283,8 +283,8 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
     };
     writeln!(
         text,
-        "#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}({declared}) -> i32 {{\n    \
-         type Native = unsafe extern \"C\" fn({passed}) -> i32;\n    \
+        "#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}({declared}) -> mgb_abi::error::Code {{\n    \
+         type Native = unsafe extern \"C\" fn({passed}) -> mgb_abi::error::Code;\n    \
          let address = crate::driver::address(crate::names::index::{name});\n    \
          // SAFETY: the driver's function of this name takes the same words.\n    \
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \

@@ -52,6 +52,7 @@ impl Code {
     pub const MPS_RPC_FAILURE: Code = Code(806);
     pub const MPS_SERVER_NOT_READY: Code = Code(807);
     pub const MPS_CLIENT_TERMINATED: Code = Code(810);
+    pub const CDP_NOT_SUPPORTED: Code = Code(811);
     pub const STREAM_CAPTURE_UNSUPPORTED: Code = Code(900);
     pub const STREAM_CAPTURE_INVALIDATED: Code = Code(901);
     pub const STREAM_CAPTURE_MERGE: Code = Code(902);
@@ -70,6 +71,11 @@ impl Code {
     /// Whether it is `cudaSuccess`.
     pub fn is_success(self) -> bool {
         self == Code::SUCCESS
+    }
+
+    /// Whether a stream that captures was used in a way that its capture forbids.
+    pub fn is_capture_error(self) -> bool {
+        (Code::STREAM_CAPTURE_UNSUPPORTED.0..=Code::STREAM_CAPTURE_WRONG_THREAD.0).contains(&self.0)
     }
 
     /// Whether the process can no longer use the GPU after this error, until a reset where one is possible:

@@ -92,6 +92,28 @@ pub struct HostNodeParams {
     pub user_data: *mut c_void,
 }
 
+/// `CUDA_KERNEL_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverKernelNodeParams {
+    /// The `CUfunction`.
+    pub func: *mut c_void,
+    /// Blocks.
+    pub grid: Dim3,
+    /// Threads of each block.
+    pub block: Dim3,
+    /// Bytes of dynamic shared memory of each block.
+    pub shared_mem_bytes: u32,
+    /// The addresses of the arguments.
+    pub kernel_params: *mut *mut c_void,
+    /// The arguments in another form.
+    pub extra: *mut *mut c_void,
+    /// The `CUkernel`.
+    pub kern: *mut c_void,
+    /// The `CUcontext`.
+    pub ctx: *mut c_void,
+}
+
 /// `cudaMemAllocNodeParams`, and the same part of `cudaMemAllocNodeParamsV2`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +177,7 @@ pub const GRAPH_MEM_RESERVED_HIGH: u32 = 3;
 const _: () = {
     assert!(size_of::<GraphNodeParams>() == 256 && core::mem::offset_of!(GraphNodeParams, body) == 16);
     assert!(size_of::<KernelNodeParams>() == 56);
+    assert!(size_of::<DriverKernelNodeParams>() == 72);
     assert!(size_of::<MemsetParams>() == 40);
     assert!(size_of::<HostNodeParams>() == 16);
     assert!(size_of::<MemAllocNodeParams>() == 120);

@@ -7,8 +7,8 @@
 //! of a copy.
 //!
 //! Enumerations are integers with named constants, never Rust enums: a program may pass any value, and a Rust
-//! enum with an unknown value is undefined behaviour. That is also why the types of `cudarc::driver::sys` are
-//! used only where MGB itself fills them in, as `lazyrt/src/driver.rs` does.
+//! enum with an unknown value is undefined behaviour. That is also why cudarc's types are
+//! not used, which are enums.
 //!
 //! [`image`] is the software GPU's own interface, for whatever has kernels for it.
 

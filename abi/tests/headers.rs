@@ -171,6 +171,10 @@ fn structures_of_the_driver(c: &mut Checks) {
     let stream = offset_of!(launch::DriverLaunchConfig, stream);
     c.offset("CUlaunchConfig", "hStream", stream);
     c.size("CUlaunchAttribute", size_of::<launch::LaunchAttribute>());
+    c.size(
+        "CUDA_KERNEL_NODE_PARAMS",
+        size_of::<graph::DriverKernelNodeParams>(),
+    );
     c.size("CUmemPoolProps", size_of::<pool::MemPoolProps>());
     c.size("CUmemAccessDesc", size_of::<pool::MemAccessDesc>());
     c.size("CUmemLocation", size_of::<location::MemLocation>());

@@ -7,12 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-/// CUDA's errors that pass, in the driver and in the runtime: the devices are busy or unavailable,
-const DEVICES_UNAVAILABLE: u32 = 46;
-/// the MPS server is not ready,
-const MPS_SERVER_NOT_READY: u32 = 807;
-/// or says nothing that is known.
-const UNKNOWN: u32 = 999;
+use mgb_abi::error::Code;
 
 /// How long to wait for a server that reports what is wrong.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,23 +20,23 @@ const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One wait.
-pub struct Patience {
+pub struct Backoff {
     start: Instant,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     /// It begins with the first try.
-    pub fn begin() -> Patience {
-        Patience {
+    pub fn begin() -> Backoff {
+        Backoff {
             start: Instant::now(),
             pause: MIN_RETRY_INTERVAL,
         }
     }
 
-    /// Whether to try again after this answer, CUDA's number of an error; sleeps first. Once it takes long,
+    /// Whether to try again after this answer; sleeps first. Once it takes long,
     /// `say` is called with what people are to know.
-    pub fn again(&mut self, code: u32, say: impl FnOnce(&str)) -> bool {
+    pub fn again(&mut self, code: Code, say: impl FnOnce(&str)) -> bool {
         let waited = self.start.elapsed();
         let most = most(code);
         if waited >= most {
@@ -50,7 +45,7 @@ impl Patience {
         if waited > MESSAGE_TIMEOUT {
             let most = most.as_secs();
             say(&format!(
-                "a GPU is unavailable (CUDA error {code}), as GPUs are after another program's fault; trying for {most} s"
+                "a GPU is unavailable ({code}), as GPUs are after another program's fault; trying for {most} s"
             ));
         }
         std::thread::sleep(self.pause);
@@ -60,10 +55,10 @@ impl Patience {
 }
 
 /// How long it makes sense to wait after such an answer.
-fn most(code: u32) -> Duration {
+fn most(code: Code) -> Duration {
     match code {
-        DEVICES_UNAVAILABLE | MPS_SERVER_NOT_READY => SERVER_TIMEOUT,
-        UNKNOWN => SILENT_SERVER_TIMEOUT,
+        Code::DEVICES_UNAVAILABLE | Code::MPS_SERVER_NOT_READY => SERVER_TIMEOUT,
+        Code::UNKNOWN => SILENT_SERVER_TIMEOUT,
         _ => Duration::ZERO,
     }
 }
@@ -74,17 +69,21 @@ mod tests {
 
     #[test]
     fn only_what_passes_is_waited_for() {
-        for code in [DEVICES_UNAVAILABLE, MPS_SERVER_NOT_READY, UNKNOWN] {
-            assert!(Patience::begin().again(code, |_| {}), "{code}");
+        for code in [
+            Code::DEVICES_UNAVAILABLE,
+            Code::MPS_SERVER_NOT_READY,
+            Code::UNKNOWN,
+        ] {
+            assert!(Backoff::begin().again(code, |_| {}), "{code}");
         }
-        for code in [0, 1, 3] {
-            assert!(!Patience::begin().again(code, |_| {}), "{code}");
+        for code in [Code::SUCCESS, Code::INVALID_VALUE, Code::INITIALIZATION] {
+            assert!(!Backoff::begin().again(code, |_| {}), "{code}");
         }
-        let mut tired = Patience {
+        let mut tired = Backoff {
             start: Instant::now() - SILENT_SERVER_TIMEOUT,
             pause: MIN_RETRY_INTERVAL,
         };
-        assert!(!tired.again(UNKNOWN, |_| {}));
-        assert!(tired.again(MPS_SERVER_NOT_READY, |_| {}));
+        assert!(!tired.again(Code::UNKNOWN, |_| {}));
+        assert!(tired.again(Code::MPS_SERVER_NOT_READY, |_| {}));
     }
 }

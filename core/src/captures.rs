@@ -9,15 +9,19 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use mgb_abi::error::Code;
 use parking_lot::{Condvar, Mutex};
 
 /// How long a capture waits for a synchronisation, at most.
 const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The first handle that is not a default stream's.
 const FIRST_MADE: usize = 3;
-/// What `cuStreamEndCapture` answers where no capture has ended: `CUDA_ERROR_INVALID_VALUE`,
-/// `CUDA_ERROR_ILLEGAL_STATE`, `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
-const ENDS_NOTHING: [u32; 3] = [1, 401, 908];
+/// What `cuStreamEndCapture` answers where no capture has ended.
+const ENDS_NOTHING: [Code; 3] = [
+    Code::INVALID_VALUE,
+    Code::ILLEGAL_STATE,
+    Code::STREAM_CAPTURE_WRONG_THREAD,
+];
 
 /// A stream: its handle, and for a thread's own default stream the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,12 +67,12 @@ static SETTLED: Condvar = Condvar::new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins a capture in the stream by `call`, which answers CUDA's code.
-pub fn begin(stream: usize, call: impl FnOnce() -> u32) -> u32 {
+pub fn begin(stream: usize, call: impl FnOnce() -> Code) -> Code {
     let until = Instant::now() + CAPTURE_TIMEOUT;
     let mut state = STATE.lock();
     while state.settling > 0 && !SETTLED.wait_until(&mut state, until).timed_out() {}
     let code = call();
-    if code == 0 {
+    if code.is_success() {
         state.capturing.push(Stream::of(stream));
         COUNT.store(state.capturing.len(), Ordering::Release);
     }
@@ -76,7 +80,7 @@ pub fn begin(stream: usize, call: impl FnOnce() -> u32) -> u32 {
 }
 
 /// The capture's end was asked for in the stream; `code` is CUDA's answer.
-pub fn ended(stream: usize, code: u32) {
+pub fn ended(stream: usize, code: Code) {
     if !ENDS_NOTHING.contains(&code) {
         forget(stream);
     }
@@ -108,19 +112,41 @@ pub fn any() -> bool {
     COUNT.load(Ordering::Acquire) != 0
 }
 
-/// Waits for a GPU by `wait`, unless a stream captures: false then. What `wait` answers otherwise.
-pub fn settle(wait: impl FnOnce() -> bool) -> bool {
-    {
+/// Waits for a GPU by `wait`; none where a stream captures, whose capture that would end.
+pub fn settle<T>(wait: impl FnOnce() -> T) -> Option<T> {
+    let held_off = {
         let mut state = STATE.lock();
         if !state.capturing.is_empty() {
-            return false;
+            return None;
         }
+        HeldOff::begin(&mut state)
+    };
+    let answer = wait();
+    drop(held_off);
+    Some(answer)
+}
+
+/// While it lives no capture begins, for a second at most.
+#[must_use]
+pub struct HeldOff(());
+
+impl HeldOff {
+    fn begin(state: &mut State) -> HeldOff {
         state.settling += 1;
+        HeldOff(())
     }
-    let good = wait();
-    STATE.lock().settling -= 1;
-    SETTLED.notify_all();
-    good
+}
+
+impl Drop for HeldOff {
+    fn drop(&mut self) {
+        STATE.lock().settling -= 1;
+        SETTLED.notify_all();
+    }
+}
+
+/// Keeps captures from beginning. Those that have begun go on.
+pub fn hold_off() -> HeldOff {
+    HeldOff::begin(&mut STATE.lock())
 }
 
 #[cfg(test)]
@@ -132,23 +158,26 @@ mod tests {
 
     #[test]
     fn a_capture_and_a_wait_keep_out_of_each_others_way() {
-        assert!(settle(|| true) && !settle(|| false) && !any());
-        assert_eq!(begin(16, || 1), 1);
+        assert_eq!(settle(|| 7), Some(7));
+        assert!(!any());
+        assert_eq!(begin(16, || Code::INVALID_VALUE), Code::INVALID_VALUE);
         assert!(!any(), "it did not begin");
-        assert_eq!(begin(16, || 0), 0);
-        assert!(any() && !settle(|| panic!("a stream captures")));
-        ended(16, 908);
-        ended(17, 0);
+        assert_eq!(begin(16, || Code::SUCCESS), Code::SUCCESS);
+        assert!(any() && settle(|| panic!("a stream captures")).is_none());
+        ended(16, Code::STREAM_CAPTURE_WRONG_THREAD);
+        ended(17, Code::SUCCESS);
         assert!(any(), "this ends nothing");
-        ended(16, 904);
-        assert!(!any() && settle(|| true));
+        ended(16, Code::STREAM_CAPTURE_UNJOINED);
+        assert!(!any() && settle(|| ()).is_some());
         // A default stream is its thread's own.
-        begin(2, || 0);
-        thread::spawn(|| ended(2, 0)).join().expect("it ended");
+        begin(2, || Code::SUCCESS);
+        thread::spawn(|| ended(2, Code::SUCCESS))
+            .join()
+            .expect("it ended");
         assert!(any());
-        ended(0, 0);
+        ended(0, Code::SUCCESS);
         assert!(!any(), "its other name");
-        begin(2, || 0);
+        begin(2, || Code::SUCCESS);
         forget_all();
         assert!(!any());
 
@@ -163,14 +192,14 @@ mod tests {
         entered.recv().expect("it waits");
         let begun = thread::spawn(|| {
             let start = Instant::now();
-            begin(16, || 0);
+            begin(16, || Code::SUCCESS);
             start.elapsed()
         });
         // It is not let in before its patience is over, and then it is, though the GPU still works.
         assert!(begun.join().expect("it begins") >= CAPTURE_TIMEOUT);
         assert!(any());
         go.send(()).expect("it still waits");
-        assert!(waits.join().expect("it ended"));
+        assert_eq!(waits.join().expect("it ended"), Some(true));
         forget(16);
         assert!(!any());
     }

@@ -6,14 +6,15 @@
 //! it says so at its end, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). Who
 //! ends the broken context and begins anew has seen to the error.
 
+use mgb_abi::error::Code;
 use mgb_probe::log_markers::GPU_FAILED;
 use parking_lot::Mutex;
 
 /// The last such error, and whether its context has ended.
-static LAST: Mutex<Option<(u32, bool)>> = Mutex::new(None);
+static LAST: Mutex<Option<(Code, bool)>> = Mutex::new(None);
 
-/// The driver or the runtime answered with this error, CUDA's number, which stays until the context ends.
-pub fn note(code: u32) {
+/// The driver or the runtime answered with this error, which stays until the context ends.
+pub fn note(code: Code) {
     *LAST.lock() = Some((code, false));
 }
 
@@ -32,11 +33,11 @@ pub fn context_began() {
 
 /// Prints the line, if there is a reason for it. For the end of the process.
 pub fn report(is_under_mps: bool) {
-    let Some((number, _)) = *LAST.lock() else { return };
+    let Some((code, _)) = *LAST.lock() else { return };
     let others = if is_under_mps {
         ". Under MPS a fault of any program ends all on its GPU: if this one did nothing wrong, run it again"
     } else {
         ""
     };
-    mgb_stderr::say!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
+    mgb_stderr::say!("{GPU_FAILED} ({code}): its results from then on are void{others}");
 }

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use mgb_abi::error::Code;
 use mgb_probe::Hello;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, ReadCache, ReadRef, elf};
@@ -21,7 +22,7 @@ pub const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 /// No folder, so that the driver finds no MPS there, nor another one in its usual place.
 pub const NO_PIPE: &str = "/dev/null";
 /// CUDA's `CUDA_ERROR_CDP_NOT_SUPPORTED` and `cudaErrorCdpNotSupported`.
-pub const REFUSED: c_int = 811;
+pub const REFUSED: Code = Code::CDP_NOT_SUPPORTED;
 
 /// Where nvcc's device linker names the sources of the device code that is linked, for the host to read.
 const SOURCES: &str = "__nv_module_id";
@@ -59,7 +60,7 @@ pub fn notice(why: &str) -> String {
 /// What people are told where MPS refused a module that was not seen before the process joined it.
 pub fn refusal() -> String {
     format!(
-        "MPS refuses a module whose kernels launch kernels (error {REFUSED}), and what uses it fails: run \
+        "MPS refuses a module whose kernels launch kernels ({REFUSED}), and what uses it fails: run \
          the program with {SETTING}=off"
     )
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
+use crate::calls::Code;
 use crate::driver;
 use crate::exports::EXPORTS;
 use crate::names::NAMES;
@@ -35,8 +36,8 @@ own! {
 ///
 /// # Safety
 /// `symbol` is null or a string, and `function` null or a place that the driver has written, if `code` is 0.
-unsafe fn answer(code: c_int, symbol: *const c_char, function: *mut *mut c_void) {
-    if code != 0 || symbol.is_null() || function.is_null() {
+unsafe fn answer(code: Code, symbol: *const c_char, function: *mut *mut c_void) {
+    if !code.is_success() || symbol.is_null() || function.is_null() {
         return;
     }
     // SAFETY: not null, so the driver has written it: contract of this function.

@@ -13,7 +13,7 @@ use mgb_core::host_bytes::HostBytes;
 use mgb_probe::need::GRANULE;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::calls::{self, Code, Context, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::calls::{Code, Context, driver};
 use crate::mapping::{allow, back, take_away};
 use crate::{range, room};
 
@@ -169,8 +169,8 @@ impl Store {
     /// # Errors
     /// The driver's, or that there are no addresses.
     pub fn map(&mut self, bytes: u64, device: c_int, context: Context) -> Result<u64, Code> {
-        let arena = self.arena.as_mut().ok_or(INVALID_VALUE)?;
-        let (start, length) = arena.take(bytes).ok_or(OUT_OF_MEMORY)?;
+        let arena = self.arena.as_mut().ok_or(Code::INVALID_VALUE)?;
+        let (start, length) = arena.take(bytes).ok_or(Code::MEMORY_ALLOCATION)?;
         match back(start, length, device, &self.guests) {
             Ok(handle) => {
                 let extent = Extent {
@@ -351,7 +351,7 @@ impl Store {
     /// # Errors
     /// The driver's.
     pub fn back(&self, start: u64) -> Result<u64, Code> {
-        let extent = self.extents.get(&start).ok_or(INVALID_VALUE)?;
+        let extent = self.extents.get(&start).ok_or(Code::INVALID_VALUE)?;
         back(start, extent.length, extent.device, &self.guests)
     }
 
@@ -362,14 +362,14 @@ impl Store {
     /// # Errors
     /// The driver's.
     pub fn share(&mut self, start: u64) -> Result<(u64, u64), Code> {
-        let extent = self.extents.get_mut(&start).ok_or(INVALID_VALUE)?;
+        let extent = self.extents.get_mut(&start).ok_or(Code::INVALID_VALUE)?;
         if let Some(shared) = &extent.shared {
             return Ok((extent.length, shared.number));
         }
         let Backing::Device(handle) = extent.backing else {
-            return Err(INVALID_VALUE);
+            return Err(Code::INVALID_VALUE);
         };
-        let file = calls::export(handle)?;
+        let file = driver().export(handle)?;
         self.shares += 1;
         extent.shared = Some(Shared {
             // SAFETY: made just now, for this alone.

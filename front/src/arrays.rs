@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 use mgb_abi::array::{Array3DDescriptor, ArrayDescriptor};
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, Context, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{Code, Context, driver};
 use crate::native::own;
 use crate::{driver_memory, room, session};
 
@@ -76,7 +76,7 @@ fn bytes_of(array: &Array3DDescriptor, levels: u32) -> u64 {
 /// # Safety
 /// A success of the call writes `handle`, unless it is null.
 unsafe fn make(bytes: u64, handle: *const usize, call: impl Fn() -> Code) -> Code {
-    let device = calls::device();
+    let device = driver().device();
     let (Some(_), Ok(device)) = (session::get(), device) else {
         return call();
     };
@@ -84,11 +84,11 @@ unsafe fn make(bytes: u64, handle: *const usize, call: impl Fn() -> Code) -> Cod
         return call();
     }
     if !room::charge(device, bytes) {
-        return OUT_OF_MEMORY;
+        return Code::MEMORY_ALLOCATION;
     }
     // The driver takes whole steps, of which the charge knows only what was asked for.
     let code = driver_memory::give(call);
-    if code != SUCCESS {
+    if code != Code::SUCCESS {
         room::discharge(device, bytes);
         return code;
     }
@@ -98,7 +98,7 @@ unsafe fn make(bytes: u64, handle: *const usize, call: impl Fn() -> Code) -> Cod
     let array = Array {
         device,
         bytes,
-        context: calls::context(),
+        context: driver().context(),
     };
     ARRAYS.lock().get_or_insert_default().insert(name, array);
     code
@@ -111,7 +111,7 @@ fn end(name: usize, call: impl FnOnce() -> Code) -> Code {
     };
     room::unmapping(device, bytes);
     let code = call();
-    if code == SUCCESS {
+    if code == Code::SUCCESS {
         room::discharge(device, bytes);
     } else {
         room::mapped(device, bytes);

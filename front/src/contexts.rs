@@ -2,11 +2,11 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use mgb_core::backoff::Patience;
+use mgb_core::backoff::Backoff;
 use mgb_core::{captures, gate, gpu_fault_report};
 use parking_lot::Mutex;
 
-use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::native::own;
 use crate::{
     allocations, arrays, driver, driver_memory, fault, live_contexts, memory, names, notice, obey,
@@ -25,7 +25,7 @@ own! {
     fn cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int) |native| {
         // SAFETY: contract of this function.
         let code = unsafe { make(device, context, || native(context, device)) };
-        if code == SUCCESS && !context.is_null() {
+        if code == Code::SUCCESS && !context.is_null() {
             // SAFETY: the driver has written it.
             let primary = (device, unsafe { *context } as usize);
             let mut known = PRIMARY.lock();
@@ -58,7 +58,7 @@ own! {
         let _ending = live_contexts::ending();
         look_last(context as usize);
         let code = native(context);
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             end(context as usize);
         }
         code
@@ -67,10 +67,10 @@ own! {
     /// A part of a device, whose work no wait for another context covers.
     fn cuGreenCtxCreate(green: *mut usize, resources: *mut c_void, device: c_int, flags: c_uint) |native| {
         let code = native(green, resources, device, flags);
-        if code == SUCCESS && !green.is_null() && session::get().is_some() {
+        if code == Code::SUCCESS && !green.is_null() && session::get().is_some() {
             // SAFETY: the driver has written it.
             let green = unsafe { *green };
-            if let Some(context) = calls::context_of_green(green) {
+            if let Some(context) = driver().context_of_green(green) {
                 live_contexts::note(context, device);
                 GREEN.lock().push((green, context));
             }
@@ -81,7 +81,7 @@ own! {
     fn cuGreenCtxDestroy(green: usize) |native| {
         let _ending = live_contexts::ending();
         let code = native(green);
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             let mut known = GREEN.lock();
             if let Some(at) = known.iter().position(|(other, _)| *other == green) {
                 let (_, context) = known.swap_remove(at);
@@ -113,25 +113,25 @@ own! {
 ///
 /// # Safety
 /// `context` is null or a place that `call` writes where it succeeds.
-unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int) -> c_int {
+unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> Code) -> Code {
     room::begin(device);
     let is_first = live_contexts::on(device).is_none();
     let turn = session::get()
         .filter(|_| is_first)
         .map(|session| session.client.turn(true));
-    let mut patience = Patience::begin();
+    let mut backoff = Backoff::begin();
     let code = loop {
         let mut code = call();
-        if code == OUT_OF_MEMORY {
+        if code == Code::MEMORY_ALLOCATION {
             code = driver_memory::again_on(device, &call);
         }
         // A context that is there may be broken for good.
-        if code == SUCCESS || turn.is_none() || !patience.again(code as u32, notice::unavailable) {
+        if code == Code::SUCCESS || turn.is_none() || !backoff.again(code, notice::unavailable) {
             break code;
         }
     };
     drop(turn);
-    if code == SUCCESS && !context.is_null() && session::get().is_some() {
+    if code == Code::SUCCESS && !context.is_null() && session::get().is_some() {
         // SAFETY: the driver has written it: contract of this function.
         let is_first = live_contexts::note(unsafe { *context } as usize, device);
         if is_first {
@@ -172,7 +172,7 @@ fn end(context: usize) {
 }
 
 /// A release or a reset, which may end the device's primary context.
-fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
+fn end_of_primary(device: c_int, call: impl FnOnce() -> Code) -> Code {
     let _ending = live_contexts::ending();
     // A device's primary context has the same name when it is made again.
     let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
@@ -180,7 +180,7 @@ fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
         look_last(context);
     }
     let code = call();
-    if code == SUCCESS && session::get().is_some() && !is_active(device) {
+    if code == Code::SUCCESS && session::get().is_some() && !is_active(device) {
         if let Some((_, context)) = known {
             end(context);
         }
@@ -191,12 +191,12 @@ fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
 
 /// Whether the device's primary context is there.
 fn is_active(device: c_int) -> bool {
-    type Ask = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int;
+    type Ask = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> Code;
     let address = driver::address(names::index::cuDevicePrimaryCtxGetState);
     // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature.
     let ask = unsafe { std::mem::transmute::<*const c_void, Ask>(address) };
     let (mut flags, mut active) = (0, 1);
     // SAFETY: writes two numbers.
     let code = unsafe { ask(device, &mut flags, &mut active) };
-    code != 0 || active != 0
+    !code.is_success() || active != 0
 }

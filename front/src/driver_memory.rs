@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::need::GRANULE;
 
-use crate::calls::{self, Code, OUT_OF_MEMORY};
+use crate::calls::{Code, driver};
 use crate::{notice, room, session};
 
 /// The room that is asked for, try by try: what a library of kernels takes, up to a large one's workspaces.
@@ -28,7 +28,7 @@ pub fn granted(mut call: impl FnMut() -> Code) -> Code {
     let start = Instant::now();
     loop {
         match call() {
-            OUT_OF_MEMORY if start.elapsed() < GRANTED_TIMEOUT => {
+            Code::MEMORY_ALLOCATION if start.elapsed() < GRANTED_TIMEOUT => {
                 notice::taken_by_others();
                 std::thread::sleep(RETRY_INTERVAL);
             }
@@ -42,7 +42,7 @@ pub fn granted(mut call: impl FnMut() -> Code) -> Code {
 #[inline]
 pub fn give(call: impl Fn() -> Code) -> Code {
     match call() {
-        OUT_OF_MEMORY => again(call),
+        Code::MEMORY_ALLOCATION => again(call),
         code => code,
     }
 }
@@ -50,14 +50,16 @@ pub fn give(call: impl Fn() -> Code) -> Code {
 #[cold]
 fn again(call: impl Fn() -> Code) -> Code {
     let _stays = mgb_probe::cancel::hold();
-    calls::device().map_or(OUT_OF_MEMORY, |device| again_on(device, call))
+    driver()
+        .device()
+        .map_or(Code::MEMORY_ALLOCATION, |device| again_on(device, call))
 }
 
 /// Makes a call again that has failed for lack of memory, on a device that may have no context yet; its code.
 #[cold]
 pub fn again_on(device: c_int, call: impl Fn() -> Code) -> Code {
     if session::get().is_none() {
-        return OUT_OF_MEMORY;
+        return Code::MEMORY_ALLOCATION;
     }
     for bytes in ROOM {
         if !room::charge(device, bytes) {
@@ -66,9 +68,9 @@ pub fn again_on(device: c_int, call: impl Fn() -> Code) -> Code {
         let code = call();
         // mgbd sees by the driver what it was.
         room::discharge(device, bytes);
-        if code != OUT_OF_MEMORY {
+        if code != Code::MEMORY_ALLOCATION {
             return code;
         }
     }
-    OUT_OF_MEMORY
+    Code::MEMORY_ALLOCATION
 }

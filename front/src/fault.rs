@@ -7,31 +7,30 @@ use std::time::Duration;
 use mgb_abi::error::Code;
 use mgb_core::{gpu_fault_report, mps};
 
-use crate::calls::{self, Context};
+use crate::calls::{Context, driver};
 use crate::{live_contexts, session};
 
 /// How long to wait for the driver as the process ends: another thread may be in it for good.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Notes what the driver answered about a context: an error that stays until the context ends is kept.
-pub fn note(code: calls::Code) {
-    let code = Code(code.unsigned_abs());
+pub fn note(code: Code) {
     if code.is_sticky() && session::get().is_some() {
-        gpu_fault_report::note(code.0);
+        gpu_fault_report::note(code);
     }
 }
 
 /// Asks a context of the program whether it still works. A new stream is asked, which no capture knows.
 pub fn look(context: Context) {
-    let _entered = match calls::enter(context) {
+    let _entered = match driver().enter(context) {
         Ok(entered) => entered,
         Err(code) => return note(code),
     };
-    let _relaxed = calls::relax();
-    match calls::stream() {
+    let _relaxed = driver().relax();
+    match driver().stream() {
         Ok(stream) => {
-            note(calls::query(stream));
-            calls::end_stream(stream);
+            note(driver().query(stream));
+            driver().end_stream(stream);
         }
         Err(code) => note(code),
     }

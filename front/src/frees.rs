@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mgb_core::{captures, own_thread};
 use parking_lot::{Condvar, Mutex};
 
-use crate::calls::{self, Code, Context, Event, SUCCESS, Stream};
+use crate::calls::{Code, Context, Event, Stream, driver};
 use crate::{live_contexts, swap};
 
 /// How often streams are asked, and captures looked for, while there is something to free.
@@ -52,22 +52,22 @@ static IS_SERVED: AtomicBool = AtomicBool::new(false);
 /// at once, unless a stream captures. The driver's code where the work cannot be waited for.
 pub fn when_all_is_done(device: c_int, end: impl FnOnce() + Send + 'static) -> Code {
     match swap::wait_for(device) {
-        Some(SUCCESS) => relaxed(end),
+        Some(Code::SUCCESS) => relaxed(end),
         Some(code) => return code,
         None => add(device, Until::AllIsDone, Box::new(end)),
     }
-    SUCCESS
+    Code::SUCCESS
 }
 
 /// Frees something by `end`, once the stream has done what it was given until now. Waits for nothing. The
 /// stream does not capture.
 pub fn in_order(device: c_int, stream: Stream, end: impl FnOnce() + Send + 'static) {
-    let until = match calls::record(stream) {
-        Ok(event) if calls::query_event(event) == SUCCESS => {
-            calls::end_event(event);
+    let until = match driver().record(stream) {
+        Ok(event) if driver().query_event(event) == Code::SUCCESS => {
+            driver().end_event(event);
             return relaxed(end);
         }
-        Ok(event) => Until::Event(calls::context(), event),
+        Ok(event) => Until::Event(driver().context(), event),
         // A stream of another context, say.
         Err(_) => Until::AllIsDone,
     };
@@ -160,14 +160,14 @@ fn passed() -> (Vec<Until>, Vec<Context>) {
         let Some(_using) = live_contexts::try_using() else {
             return false;
         };
-        let Ok(_entered) = calls::enter(context) else {
+        let Ok(_entered) = driver().enter(context) else {
             if live_contexts::all().iter().all(|(known, _)| *known != context) {
                 gone.push(context);
             }
             return false;
         };
-        let _relaxed = calls::relax();
-        calls::query_event(event) != calls::NOT_READY
+        let _relaxed = driver().relax();
+        driver().query_event(event) != Code::NOT_READY
     });
     (asked, gone)
 }
@@ -197,7 +197,7 @@ fn end(freed: Vec<Freed>) {
     for freed in freed {
         if let Until::Event(_, event) = freed.until {
             let _using = live_contexts::using();
-            calls::end_event(event);
+            driver().end_event(event);
         }
         relaxed(freed.end);
     }
@@ -206,6 +206,6 @@ fn end(freed: Vec<Freed>) {
 /// Frees something, at a moment at which another thread may have begun a capture: to unmap memory would end
 /// that, or fail.
 fn relaxed(end: impl FnOnce()) {
-    let _relaxed = calls::relax();
+    let _relaxed = driver().relax();
     end();
 }

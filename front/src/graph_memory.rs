@@ -17,7 +17,7 @@ use mgb_core::captures;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, SUCCESS, Stream};
+use crate::calls::{Code, Stream, driver};
 use crate::sources::{self, GROWTH_STEP, Source, Want};
 use crate::{driver_memory, room, session};
 
@@ -175,7 +175,7 @@ pub fn run(instance: usize, stream: Stream, call: impl Fn() -> Code) -> Code {
         return driver_memory::give(call);
     };
     // In a capture it becomes a part of the graph.
-    if captures::any() && calls::is_capturing(stream) {
+    if captures::any() && driver().is_capturing(stream) {
         return call();
     }
     let wants = known.footprint.wants();
@@ -187,7 +187,7 @@ pub fn run(instance: usize, stream: Stream, call: impl Fn() -> Code) -> Code {
     }
     // A launch cannot be undone.
     let code = sources::take(&wants, call, || false);
-    if code == SUCCESS {
+    if code == Code::SUCCESS {
         with(instance, |known| known.had = Some((stream, lost)));
     }
     code

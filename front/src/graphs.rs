@@ -11,7 +11,7 @@ use mgb_abi::launch::DriverLaunchConfig;
 use mgb_core::captures;
 use parking_lot::RwLock;
 
-use crate::calls::{self, Code, Node, SUCCESS, Stream};
+use crate::calls::{Code, Node, Stream, driver};
 use crate::graph_memory::{self, Footprint};
 use crate::kernels::{self, Warps};
 use crate::native::{own, per_thread};
@@ -30,7 +30,7 @@ static KERNELS: RwLock<Option<HashMap<usize, Kernels>>> = RwLock::new(None);
 /// A kernel was handed to the stream, on this GPU.
 #[inline]
 pub fn launched(gpu: u32, stream: Stream, grid: [u32; 3], block: [u32; 3]) {
-    if !captures::any() || !calls::is_capturing(stream) {
+    if !captures::any() || !driver().is_capturing(stream) {
         kernels::launched(gpu, 1, Warps::of(grid, block));
     }
 }
@@ -47,7 +47,7 @@ pub fn launched_as(gpu: u32, stream: Stream, config: u64) {
 /// An instance of a graph was launched on the GPU.
 fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
     // In a capture it becomes a part of the graph.
-    if captures::any() && calls::is_capturing(stream) {
+    if captures::any() && driver().is_capturing(stream) {
         return;
     }
     let known = KERNELS
@@ -74,12 +74,12 @@ impl Contents {
     }
 
     fn add(&mut self, graph: usize) {
-        let nodes = calls::nodes(graph);
+        let nodes = driver().nodes(graph);
         if nodes.is_empty() {
             self.memory.join(&graph_memory::added_to(graph));
         }
         for node in nodes {
-            match calls::node(node) {
+            match driver().node(node) {
                 Node::Kernel(grid, block) => {
                     self.kernels.count += 1;
                     self.kernels.largest = self.kernels.largest.max(Warps::of(grid, block));
@@ -114,7 +114,7 @@ unsafe fn instantiate(call: impl Fn() -> Code, instance: *const usize, graph: us
     } else {
         driver_memory::give(call)
     };
-    if code == SUCCESS && !instance.is_null() {
+    if code == Code::SUCCESS && !instance.is_null() {
         // SAFETY: the caller's promise.
         Contents::of(graph).note(unsafe { instance.read() });
     }
@@ -138,7 +138,7 @@ unsafe fn uploads(parameters: *const GraphInstantiateParams) -> bool {
 unsafe fn added(code: Code, graph: usize, parameters: *const GraphNodeParams) -> Code {
     // SAFETY: contract of this function.
     let parameters = unsafe { parameters.as_ref() };
-    let memory = parameters.filter(|parameters| code == SUCCESS && parameters.kind == NODE_MEM_ALLOC);
+    let memory = parameters.filter(|parameters| code == Code::SUCCESS && parameters.kind == NODE_MEM_ALLOC);
     if let Some(memory) = memory.filter(|_| session::get().is_some()) {
         // SAFETY: the union has the parameters of this kind, and is as large.
         unsafe { graph_memory::added(graph, memory.body.as_ptr().cast()) };
@@ -148,7 +148,7 @@ unsafe fn added(code: Code, graph: usize, parameters: *const GraphNodeParams) ->
 
 /// An executable graph was made like another graph.
 fn updated(code: Code, instance: usize, graph: usize) -> Code {
-    if code == SUCCESS && session::get().is_some() {
+    if code == Code::SUCCESS && session::get().is_some() {
         Contents::of(graph).note(instance);
     }
     code
@@ -157,7 +157,7 @@ fn updated(code: Code, instance: usize, graph: usize) -> Code {
 /// A launch was handed to the stream.
 fn launched_instance(code: Code, instance: usize, stream: Stream) -> Code {
     if let Some(gpu) = stream_activity::note(stream)
-        && code == SUCCESS
+        && code == Code::SUCCESS
     {
         launched_graph(gpu, instance, stream);
     }
@@ -165,11 +165,11 @@ fn launched_instance(code: Code, instance: usize, stream: Stream) -> Code {
 }
 
 fn began(stream: Stream, call: impl FnOnce() -> Code) -> Code {
-    captures::begin(stream, || call() as u32) as Code
+    captures::begin(stream, call)
 }
 
 fn ended(stream: Stream, code: Code) -> Code {
-    captures::ended(stream, code as u32);
+    captures::ended(stream, code);
     code
 }
 
@@ -254,7 +254,7 @@ own! {
         parameters: *mut MemAllocNodeParams,
     ) |native| {
         let code = native(node, graph, after, count, parameters);
-        if code == SUCCESS && !parameters.is_null() && session::get().is_some() {
+        if code == Code::SUCCESS && !parameters.is_null() && session::get().is_some() {
             // SAFETY: not null, so a whole structure: CUDA's contract of the function.
             unsafe { graph_memory::added(graph, parameters) };
         }
@@ -295,7 +295,7 @@ own! {
 
     fn cuGraphExecChildGraphNodeSetParams(instance: usize, node: usize, child: usize) |native| {
         let code = native(instance, node, child);
-        if code == SUCCESS && session::get().is_some() {
+        if code == Code::SUCCESS && session::get().is_some() {
             graph_memory::note_more(instance, &Contents::of(child).memory);
         }
         code

@@ -9,7 +9,7 @@ use mgb_abi::pool::MemAccessDesc;
 use mgb_abi::vmm::MemAllocationProp;
 use mgb_core::gate;
 
-use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::native::own;
 use crate::program_memory::{self, Locked};
 use crate::{allocations, driver_memory, room, session};
@@ -21,7 +21,7 @@ macro_rules! driver {
         // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature,
         // and the values are the program's: CUDA's contract of the function.
         unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> c_int>(address)($($value),*)
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> Code>(address)($($value),*)
         }
     }};
 }
@@ -41,10 +41,10 @@ own! {
         room::begin(device);
         let bytes_charged = bytes as u64;
         if room::refuses_first(device, bytes_charged) || !room::charge(device, bytes_charged) {
-            return OUT_OF_MEMORY;
+            return Code::MEMORY_ALLOCATION;
         }
         let code = driver_memory::granted(|| native(handle, bytes, prop, flags));
-        if code != SUCCESS || handle.is_null() {
+        if code != Code::SUCCESS || handle.is_null() {
             room::discharge(device, bytes_charged);
             return code;
         }
@@ -62,7 +62,7 @@ own! {
         // The driver counts one handle of memory that was in the host.
         let is_last = table.memory.get(&handle).is_none_or(|memory| !memory.is_renamed || memory.handles <= 1);
         let native = table.native(handle);
-        let release = || if is_last { calls::release(native) } else { SUCCESS };
+        let release = || if is_last { driver().release(native) } else { Code::SUCCESS };
         end(inside, table, &[(handle, 1, 0)], release, |_| {})
     }
 
@@ -72,7 +72,7 @@ own! {
         let code = driver!(cuMemMap(
             address => u64, bytes => usize, offset => usize, table.native(handle) => u64, flags => c_ulonglong,
         ));
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             table.mapped(address, bytes as u64, offset as u64, handle, flags);
         }
         code
@@ -83,7 +83,7 @@ own! {
         let table = program_memory::lock();
         let within = table.within(address, bytes as u64).into_iter();
         let ends: Vec<(u64, u32, u32)> = within.map(|(name, maps)| (name, 0, maps)).collect();
-        let unmap = || calls::unmap(address, bytes as u64);
+        let unmap = || driver().unmap(address, bytes as u64);
         end(inside, table, &ends, unmap, |table| table.unmapped(address, bytes as u64))
     }
 
@@ -93,7 +93,7 @@ own! {
         let code = driver!(cuMemSetAccess(
             address => u64, bytes => usize, access => *const MemAccessDesc, count => usize,
         ));
-        if code == SUCCESS && !access.is_null() {
+        if code == Code::SUCCESS && !access.is_null() {
             // SAFETY: the driver has read so many: CUDA's contract of the function.
             table.allowed(address, bytes as u64, unsafe { std::slice::from_raw_parts(access, count) });
         }
@@ -127,16 +127,16 @@ own! {
     fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |_native| {
         // Of memory that the program has not made by cuMemCreate there is no handle.
         if allocations::lock().find(address as u64).is_some() {
-            return calls::INVALID_VALUE;
+            return Code::INVALID_VALUE;
         }
         let _inside = gate::enter();
         let mut table = program_memory::lock();
         let code = driver!(cuMemRetainAllocationHandle(handle => *mut u64, address => *mut c_void));
         // SAFETY: null, or the driver has written it, and the caller reads it.
-        if let Some(handle) = unsafe { handle.as_mut() }.filter(|_| code == SUCCESS) {
+        if let Some(handle) = unsafe { handle.as_mut() }.filter(|_| code == Code::SUCCESS) {
             let (name, is_too_many) = table.retained(*handle);
             if is_too_many {
-                calls::release(*handle);
+                driver().release(*handle);
             }
             *handle = name;
         }
@@ -191,7 +191,7 @@ own! {
 /// # Safety
 /// `handle` is null, or the driver has written it if it has succeeded, and the caller reads it.
 unsafe fn name(code: Code, handle: *mut u64) -> Code {
-    if code == SUCCESS && program_memory::is_used() {
+    if code == Code::SUCCESS && program_memory::is_used() {
         let _inside = gate::enter();
         // SAFETY: contract of this function.
         if let Some(handle) = unsafe { handle.as_mut() } {
@@ -218,7 +218,7 @@ fn end(
         room::unmapping(device, bytes);
     }
     let code = call();
-    if code == SUCCESS {
+    if code == Code::SUCCESS {
         for &(name, released, unmapped) in ends {
             table.note(name, released, unmapped);
         }
@@ -227,7 +227,7 @@ fn end(
     drop(table);
     drop(inside);
     for (device, bytes) in freed {
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             room::discharge(device, bytes);
         } else {
             room::mapped(device, bytes);

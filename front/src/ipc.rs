@@ -20,14 +20,10 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use crate::calls::{self, Code, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::native::{IpcHandle, own};
 use crate::{allocations, frees, notice};
 
-/// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
-const INVALID_CONTEXT: Code = 201;
-/// CUDA's `CUDA_ERROR_INVALID_HANDLE`.
-const INVALID_HANDLE: Code = 400;
 /// What the front's own handles begin with.
 const MAGIC: u64 = u64::from_le_bytes(*b"mgb-ipc\x02");
 /// How long to wait for the owner.
@@ -187,7 +183,7 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
 fn share(address: u64) -> Option<Result<Shared, Code>> {
     let (start, block) = allocations::lock().find(address)?;
     let Some(owner) = owner() else {
-        return Some(Err(INVALID_HANDLE));
+        return Some(Err(Code::INVALID_HANDLE));
     };
     // No extent is in host memory then.
     let _inside = gate::enter();
@@ -206,9 +202,9 @@ fn share(address: u64) -> Option<Result<Shared, Code>> {
 /// Maps what a handle stands for; the address of the block.
 fn open(shared: &Shared) -> Result<u64, Code> {
     if owner_if_any() == Some(shared.owner) {
-        return Err(INVALID_CONTEXT);
+        return Err(Code::INVALID_CONTEXT);
     }
-    let device = calls::device()?;
+    let device = driver().device()?;
     let mut opened = OPENED.lock();
     let is = |opened: &&mut Opened| {
         (opened.owner, opened.start, opened.number) == (shared.owner, shared.start, shared.number)
@@ -220,27 +216,27 @@ fn open(shared: &Shared) -> Result<u64, Code> {
     let file = match ask(shared) {
         Ok(Some(file)) => file,
         // The owner has ended, or freed it.
-        Ok(None) | Err(_) => return Err(INVALID_HANDLE),
+        Ok(None) | Err(_) => return Err(Code::INVALID_HANDLE),
     };
     let _inside = gate::enter();
-    let handle = calls::import(file.as_raw_fd())?;
-    let base = calls::reserve(shared.length, 0);
+    let handle = driver().import(file.as_raw_fd())?;
+    let base = driver().reserve(shared.length, 0);
     let mapped = base.and_then(|base| {
-        let mut code = calls::map(base, shared.length, handle);
-        if code == SUCCESS {
-            code = calls::allow(base, shared.length, device);
-            if code != SUCCESS {
-                calls::unmap(base, shared.length);
+        let mut code = driver().map(base, shared.length, handle);
+        if code == Code::SUCCESS {
+            code = driver().allow(base, shared.length, device);
+            if code != Code::SUCCESS {
+                driver().unmap(base, shared.length);
             }
         }
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             return Ok(base);
         }
-        calls::unreserve(base, shared.length);
+        driver().unreserve(base, shared.length);
         Err(code)
     });
     // The mapping keeps the memory.
-    calls::release(handle);
+    driver().release(handle);
     let base = mapped?;
     opened.push(Opened {
         owner: shared.owner,
@@ -288,10 +284,10 @@ fn close(address: u64) -> bool {
     } = closed;
     let unmap = move || {
         let _inside = gate::enter();
-        calls::unmap(base, length);
-        calls::unreserve(base, length);
+        driver().unmap(base, length);
+        driver().unreserve(base, length);
     };
-    if frees::when_all_is_done(device, unmap) != SUCCESS {
+    if frees::when_all_is_done(device, unmap) != Code::SUCCESS {
         // The context is broken, and nothing in it uses the memory.
         unmap();
     }
@@ -308,7 +304,7 @@ unsafe fn open_to(pointer: *mut u64, handle: &IpcHandle, native: impl FnOnce() -
         Ok(address) => {
             // SAFETY: not null, so it can be written: contract of this function.
             unsafe { *pointer = address };
-            SUCCESS
+            Code::SUCCESS
         }
         Err(code) => code,
     }
@@ -321,9 +317,9 @@ own! {
             Some(Ok(shared)) if !handle.is_null() => {
                 // SAFETY: not null, so it can be written: CUDA's contract of the function.
                 unsafe { *handle = shared.encode() };
-                SUCCESS
+                Code::SUCCESS
             }
-            Some(Ok(_)) => calls::INVALID_VALUE,
+            Some(Ok(_)) => Code::INVALID_VALUE,
             Some(Err(code)) => code,
         }
     }
@@ -339,7 +335,7 @@ own! {
     }
 
     fn cuIpcCloseMemHandle(address: u64) |native| {
-        let code: c_int = if close(address) { SUCCESS } else { native(address) };
+        let code = if close(address) { Code::SUCCESS } else { native(address) };
         code
     }
 }

@@ -10,7 +10,7 @@ use mgb_core::gate;
 use parking_lot::Mutex;
 
 use crate::allocations::Block;
-use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
+use crate::calls::{Code, Context, Stream, driver};
 use crate::native::{own, per_thread};
 use crate::{allocations, driver_memory, frees, live_contexts, room, session};
 
@@ -32,8 +32,8 @@ static OWN: Mutex<Option<HashMap<u64, Own>>> = Mutex::new(None);
 /// The current context and its device; none without one, or in a process that runs natively.
 fn current() -> Option<(Context, c_int)> {
     session::get()?;
-    let device = calls::device().ok()?;
-    Some((calls::context(), device))
+    let device = driver().device().ok()?;
+    Some((driver().context(), device))
 }
 
 /// The context is gone, and with it what was allocated in it.
@@ -68,13 +68,13 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     }
     let extent = allocations::extent_bytes(bytes);
     if room::refuses_first(device, extent) || !room::charge(device, extent) {
-        return Err(OUT_OF_MEMORY);
+        return Err(Code::MEMORY_ALLOCATION);
     }
     // The address, and whether an extent was mapped for it.
     let mut found = None;
     let code = driver_memory::granted(|| {
         // What the arena does for an allocation, a capture of another thread does not mind.
-        let _relaxed = calls::relax();
+        let _relaxed = driver().relax();
         let _inside = gate::enter();
         let mut store = allocations::lock();
         // Another thread may have mapped a granule meanwhile, or freed one: a second one would stay empty.
@@ -85,7 +85,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
         match reused.map_or_else(mapped, Ok) {
             Ok(there) => {
                 found = Some(there);
-                SUCCESS
+                Code::SUCCESS
             }
             Err(code) => code,
         }
@@ -107,10 +107,10 @@ unsafe fn of_driver(
     call: impl Fn() -> Code,
 ) -> Code {
     if !room::charge(device, bytes) {
-        return OUT_OF_MEMORY;
+        return Code::MEMORY_ALLOCATION;
     }
     let code = driver_memory::granted(call);
-    if code != SUCCESS || pointer.is_null() {
+    if code != Code::SUCCESS || pointer.is_null() {
         room::discharge(device, bytes);
         return code;
     }
@@ -144,9 +144,9 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Co
         Ok(address) => {
             // SAFETY: not null, so it can be written: contract of this function.
             unsafe { *pointer = address };
-            SUCCESS
+            Code::SUCCESS
         }
-        Err(NOT_SUPPORTED) => {
+        Err(Code::NOT_SUPPORTED) => {
             // A virtual GPU, say.
             allocations::lock().give_up();
             // SAFETY: contract of this function.
@@ -159,10 +159,10 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Co
 /// Frees what lies in the arena. `None`: the address is not the arena's.
 fn free(address: u64) -> Option<Code> {
     let Ok(block) = allocations::lock().begin_free(address)? else {
-        return Some(INVALID_VALUE);
+        return Some(Code::INVALID_VALUE);
     };
     let code = frees::when_all_is_done(block.device, move || end(address, block));
-    if code != SUCCESS {
+    if code != Code::SUCCESS {
         allocations::lock().undo_free(address);
     }
     Some(code)
@@ -171,14 +171,14 @@ fn free(address: u64) -> Option<Code> {
 /// Frees what lies in the arena in the order of a stream. `None`: the address is not the arena's, or
 /// the stream captures: a graph frees what graphs allocate, and the driver says so.
 fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
-    if !allocations::lock().is_in_arena(address) || calls::is_capturing(stream) {
+    if !allocations::lock().is_in_arena(address) || driver().is_capturing(stream) {
         return None;
     }
     let Ok(block) = allocations::lock().begin_free(address)? else {
-        return Some(INVALID_VALUE);
+        return Some(Code::INVALID_VALUE);
     };
     frees::in_order(block.device, stream, move || end(address, block));
-    Some(SUCCESS)
+    Some(Code::SUCCESS)
 }
 
 /// Takes note of memory of the driver's own away, before it is freed: another thread may have its address at
@@ -197,7 +197,7 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
     let Some(own @ Own { device, bytes, .. }) = known else {
         return code;
     };
-    if code == SUCCESS {
+    if code == Code::SUCCESS {
         frees::in_order(device, stream, move || {
             room::unmapping(device, bytes);
             room::discharge(device, bytes);
@@ -243,7 +243,7 @@ own! {
         // SAFETY: contract of this function.
         let code = unsafe { allocate(bytes, pointer, || native(pointer, pitch, width, height, element)) };
         // SAFETY: `pointer` was written if the call succeeded.
-        if code == SUCCESS && !pointer.is_null() && allocations::lock().block(unsafe { *pointer }).is_some() {
+        if code == Code::SUCCESS && !pointer.is_null() && allocations::lock().block(unsafe { *pointer }).is_some() {
             // SAFETY: not null, so it can be written: contract of this function.
             unsafe { *pitch = row as usize };
         }
@@ -280,7 +280,7 @@ own! {
         };
         room::unmapping(device, bytes);
         let code = native(pointer);
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             room::discharge(device, bytes);
         } else {
             OWN.lock().get_or_insert_default().insert(pointer, own);

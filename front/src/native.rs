@@ -29,8 +29,8 @@ macro_rules! own {
         /// # Safety
         /// As CUDA's documentation of the function asks.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
-            type Native = unsafe extern "C" fn($($ty),*) -> std::ffi::c_int;
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> mgb_abi::error::Code {
+            type Native = unsafe extern "C" fn($($ty),*) -> mgb_abi::error::Code;
             let address = $crate::driver::address($crate::names::index::$name);
             // SAFETY: the slot's code goes on to the driver's function of this name, which has this
             // signature.

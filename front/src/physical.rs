@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::calls::{self, Code, INVALID_VALUE, NOT_SUPPORTED, POSIX_FILE};
+use crate::calls::{Code, POSIX_FILE, driver};
 
 /// CUDA's `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
 const RDMA_SUPPORTED: c_int = 110;
@@ -27,13 +27,13 @@ pub fn is_shareable() -> bool {
 /// The driver's.
 pub fn create(device: c_int, bytes: u64) -> Result<u64, Code> {
     if is_shareable() {
-        match calls::create(device, bytes, POSIX_FILE, is_reachable(device)) {
+        match driver().create(device, bytes, POSIX_FILE, is_reachable(device)) {
             // A virtual GPU, say: less may do.
-            Err(NOT_SUPPORTED | INVALID_VALUE) => {}
+            Err(Code::NOT_SUPPORTED | Code::INVALID_VALUE) => {}
             done => return done,
         }
     }
-    let handle = calls::create(device, bytes, 0, false)?;
+    let handle = driver().create(device, bytes, 0, false)?;
     NOT_SHAREABLE.store(true, Ordering::Relaxed);
     Ok(handle)
 }
@@ -42,7 +42,7 @@ pub fn create(device: c_int, bytes: u64) -> Result<u64, Code> {
 fn is_reachable(device: c_int) -> bool {
     let bit = 1u64.checked_shl(device as u32).unwrap_or(0);
     if ASKED.load(Ordering::Acquire) & bit == 0 {
-        if calls::device_attribute(device, RDMA_SUPPORTED) == Some(1) {
+        if driver().device_attribute(device, RDMA_SUPPORTED) == Some(1) {
             REACHABLE.fetch_or(bit, Ordering::Relaxed);
         }
         ASKED.fetch_or(bit, Ordering::Release);

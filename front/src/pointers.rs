@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use mgb_core::gate;
 
 use crate::allocations::{self, Block};
-use crate::calls::SUCCESS;
+use crate::calls::Code;
 use crate::native::own;
 use crate::{physical, program_memory};
 
@@ -82,7 +82,7 @@ own! {
                 *size = block.bytes as usize;
             }
         }
-        SUCCESS
+        Code::SUCCESS
     }
 
     fn cuPointerSetAttribute(data: *const c_void, attribute: c_uint, address: u64) |native| {
@@ -107,7 +107,7 @@ own! {
             Some(value) if !data.is_null() => {
                 // SAFETY: not null, so it can be written: CUDA's contract of the function.
                 unsafe { value.write(data) };
-                SUCCESS
+                Code::SUCCESS
             }
             _ => native(data, attribute, address),
         }
@@ -117,7 +117,7 @@ own! {
         count: c_uint, attributes: *const c_uint, data: *mut *mut c_void, address: u64,
     ) |native| {
         let code = native(count, attributes, data, address);
-        let Some(found) = find(address).filter(|_| code == SUCCESS) else {
+        let Some(found) = find(address).filter(|_| code == Code::SUCCESS) else {
             return code;
         };
         for at in 0..count as usize {
@@ -128,6 +128,6 @@ own! {
                 unsafe { value.write(place) };
             }
         }
-        SUCCESS
+        Code::SUCCESS
     }
 }

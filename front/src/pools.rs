@@ -8,7 +8,7 @@ use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::MemPoolProps;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, SUCCESS, Stream};
+use crate::calls::{Code, Stream, driver};
 use crate::native::{own, per_thread};
 use crate::sources::{self, Source, Want};
 use crate::{room, session};
@@ -36,7 +36,7 @@ fn known(pool: usize, current: c_int) -> Known {
     }
     // The default one of a device, which nobody has made.
     let devices = session::get().map_or(0, |session| session.gpus.len() as c_int);
-    let of = (0..devices).find(|device| calls::default_pool_of(*device) == Some(pool));
+    let of = (0..devices).find(|device| driver().default_pool_of(*device) == Some(pool));
     let device = Some(of.unwrap_or(current));
     note(pool, device, false);
     Known {
@@ -54,7 +54,7 @@ unsafe fn allocate(
     (pointer, bytes, stream): (*mut u64, usize, Stream),
     call: impl Fn() -> Code,
 ) -> Code {
-    let device = calls::device();
+    let device = driver().device();
     let (Some(_), Ok(current)) = (session::get(), device) else {
         return call();
     };
@@ -62,10 +62,10 @@ unsafe fn allocate(
         return call();
     }
     // A node of a graph, for which memory is taken when that is launched.
-    if calls::is_capturing(stream) {
+    if driver().is_capturing(stream) {
         return call();
     }
-    let Some(pool) = pool.or_else(|| calls::pool_of(current)) else {
+    let Some(pool) = pool.or_else(|| driver().pool_of(current)) else {
         return call();
     };
     let known = known(pool, current);
@@ -80,7 +80,7 @@ unsafe fn allocate(
     };
     sources::take(&[want], call, || {
         // SAFETY: just allocated; the program does not have the address.
-        unsafe { calls::free_in(pointer.read(), stream) == SUCCESS }
+        unsafe { driver().free_in(pointer.read(), stream) == Code::SUCCESS }
     })
 }
 
@@ -102,7 +102,7 @@ unsafe fn device_at(location: *const MemLocation) -> Option<c_int> {
 /// `pool` is null or was written, if `code` is a success.
 unsafe fn made(code: Code, pool: *const usize, device: Option<c_int>, is_limited: bool) -> Code {
     // SAFETY: contract of this function.
-    if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == SUCCESS) {
+    if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == Code::SUCCESS) {
         note(*pool, device, is_limited);
     }
     code
@@ -114,7 +114,7 @@ unsafe fn made(code: Code, pool: *const usize, device: Option<c_int>, is_limited
 /// As of [`made`].
 unsafe fn seen(code: Code, pool: *const usize, device: Option<c_int>) -> Code {
     // SAFETY: contract of this function.
-    if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == SUCCESS) {
+    if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == Code::SUCCESS) {
         let mut pools = POOLS.lock();
         pools.get_or_insert_default().entry(*pool).or_insert(Known {
             device,
@@ -187,7 +187,7 @@ own! {
 
     fn cuMemPoolDestroy(pool: usize) |native| {
         let code = sources::end_pool(pool, || native(pool));
-        if code == SUCCESS {
+        if code == Code::SUCCESS {
             POOLS.lock().get_or_insert_default().remove(&pool);
         }
         code

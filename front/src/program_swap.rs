@@ -9,7 +9,7 @@ use mgb_core::host_bytes::{Budget, HostBytes};
 use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
 
-use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::program_memory::{self, Made};
 use crate::{live_contexts, notice, range, room, swap_transfer};
 
@@ -36,24 +36,24 @@ struct Window {
 impl Window {
     /// Over the memory of a handle, for its device.
     fn open(native: u64, bytes: u64, device: c_int) -> Result<Window, Code> {
-        let start = calls::reserve(bytes, 0)?;
-        let mut code = calls::map(start, bytes, native);
-        if code == SUCCESS {
-            code = calls::allow(start, bytes, device);
-            if code == SUCCESS {
+        let start = driver().reserve(bytes, 0)?;
+        let mut code = driver().map(start, bytes, native);
+        if code == Code::SUCCESS {
+            code = driver().allow(start, bytes, device);
+            if code == Code::SUCCESS {
                 return Ok(Window { start, bytes });
             }
-            calls::unmap(start, bytes);
+            driver().unmap(start, bytes);
         }
-        calls::unreserve(start, bytes);
+        driver().unreserve(start, bytes);
         Err(code)
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        calls::unmap(self.start, self.bytes);
-        calls::unreserve(self.start, self.bytes);
+        driver().unmap(self.start, self.bytes);
+        driver().unreserve(self.start, self.bytes);
     }
 }
 
@@ -122,7 +122,7 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         return leaving.left;
     };
     if let Err(code) = copies.out(&mut leaving) {
-        notice::once("swap", format_args!("failed to swap out (error {code})"));
+        notice::once("swap", format_args!("failed to swap out ({code})"));
     }
     leaving.watch.book(Spent::Copy);
     leaving.left
@@ -133,10 +133,10 @@ fn take_away(device: c_int, leaver: &Leaver, bytes: Option<HostBytes>) {
     let mut table = program_memory::lock();
     room::unmapping(device, leaver.bytes);
     for (start, mapping) in table.mappings_of(leaver.name) {
-        note_failure(calls::unmap(start, mapping.bytes));
+        note_failure(driver().unmap(start, mapping.bytes));
     }
     for _ in 0..leaver.handles {
-        note_failure(calls::release(leaver.native));
+        note_failure(driver().release(leaver.native));
     }
     if let Some(memory) = table.memory.get_mut(&leaver.name) {
         memory.in_host = bytes;
@@ -144,11 +144,8 @@ fn take_away(device: c_int, leaver: &Leaver, bytes: Option<HostBytes>) {
 }
 
 fn note_failure(code: Code) {
-    if code != SUCCESS {
-        notice::once(
-            "release",
-            format_args!("failed to free device memory (error {code})"),
-        );
+    if code != Code::SUCCESS {
+        notice::once("release", format_args!("failed to free device memory ({code})"));
     }
 }
 
@@ -174,11 +171,11 @@ impl Leaving<'_> {
                 .mappings_of(leaver.name)
                 .into_iter()
                 .next()?;
-            native = calls::retain(start).ok()?;
+            native = driver().retain(start).ok()?;
         }
         let window = Window::open(native, leaver.bytes, self.device);
         if leaver.handles == 0 {
-            calls::release(native);
+            driver().release(native);
         }
         Some((window.ok()?, host))
     }
@@ -246,7 +243,7 @@ pub fn load_all(device: c_int, names: &[u64], watch: &mut Watch) -> u64 {
             // The context is broken, as the program's own next call will say.
             notice::once(
                 "swap-in",
-                format_args!("failed to copy swapped bytes back (error {code})"),
+                format_args!("failed to copy swapped bytes back ({code})"),
             );
         }
         coming.watch.book(Spent::Copy);
@@ -342,9 +339,9 @@ unsafe impl Pieces for Coming<'_> {
 /// Memory like that which left.
 fn create(made: &Made, bytes: u64) -> Option<u64> {
     loop {
-        match calls::create_as(&made.prop(), bytes) {
+        match driver().create_as(&made.prop(), bytes) {
             Ok(handle) => return Some(handle),
-            Err(OUT_OF_MEMORY) => {
+            Err(Code::MEMORY_ALLOCATION) => {
                 notice::taken_by_others();
                 std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
@@ -359,7 +356,7 @@ fn create(made: &Made, bytes: u64) -> Option<u64> {
 fn lost(code: Code) {
     notice::once(
         "back",
-        format_args!("failed to put memory behind swapped bytes (error {code})"),
+        format_args!("failed to put memory behind swapped bytes ({code})"),
     );
 }
 
@@ -367,11 +364,11 @@ fn lost(code: Code) {
 fn put_back(device: c_int, name: u64, native: u64) {
     let mut table = program_memory::lock();
     for (start, mapping) in table.mappings_of(name) {
-        let mut code = calls::map_at(start, mapping.bytes, mapping.offset, native);
-        if code == SUCCESS && !mapping.access.is_empty() {
-            code = calls::set_access(start, mapping.bytes, &mapping.access);
+        let mut code = driver().map_at(start, mapping.bytes, mapping.offset, native);
+        if code == Code::SUCCESS && !mapping.access.is_empty() {
+            code = driver().set_access(start, mapping.bytes, &mapping.access);
         }
-        if code != SUCCESS {
+        if code != Code::SUCCESS {
             lost(code);
         }
     }
@@ -381,7 +378,7 @@ fn put_back(device: c_int, name: u64, native: u64) {
     };
     if memory.handles == 0 {
         // Its addresses keep it.
-        calls::release(native);
+        driver().release(native);
     }
     room::mapped(device, memory.bytes);
 }

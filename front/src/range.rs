@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use mgb_core::arena::Arena;
 use mgb_probe::need::GRANULE;
 
-use crate::{calls, notice};
+use crate::calls::driver;
+use crate::notice;
 
 /// The variable that does without an arena.
 const ARENA: &str = "MGB_ARENA";
@@ -44,7 +45,7 @@ fn is_wanted() -> bool {
 /// Reserves addresses for the arena. `None`: the process may have none.
 pub fn reserve() -> Option<Arena> {
     for (wanted, bytes) in ADDRESS_RANGES {
-        if let Ok(base) = calls::reserve(bytes, wanted) {
+        if let Ok(base) = driver().reserve(bytes, wanted) {
             // Granules start at multiples of the granule; the rest of the reservation is only addresses. The
             // first one is the margin.
             let start = base.next_multiple_of(GRANULE) + GRANULE;

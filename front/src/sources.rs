@@ -19,7 +19,7 @@ use mgb_core::{captures, gate, gpu_idle};
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::{driver_memory, room, swap};
 
 /// What sources take from the device at a time.
@@ -83,37 +83,37 @@ impl Source {
     pub fn levels(self) -> Option<(u64, u64)> {
         match self {
             Source::Pool(pool) => Some((
-                calls::pool_attribute(pool, POOL_RESERVED_CURRENT).ok()?,
-                calls::pool_attribute(pool, POOL_USED_CURRENT).ok()?,
+                driver().pool_attribute(pool, POOL_RESERVED_CURRENT).ok()?,
+                driver().pool_attribute(pool, POOL_USED_CURRENT).ok()?,
             )),
             // The driver has no figure for how much of it is in use.
-            Source::Graphs(device) => {
-                calls::graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT).map(|held| (held, held))
-            }
+            Source::Graphs(device) => driver()
+                .graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT)
+                .map(|held| (held, held)),
         }
     }
 
     /// Bytes that it holds.
     fn held(self) -> Option<u64> {
         match self {
-            Source::Pool(pool) => calls::pool_attribute(pool, POOL_RESERVED_CURRENT).ok(),
-            Source::Graphs(device) => calls::graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT),
+            Source::Pool(pool) => driver().pool_attribute(pool, POOL_RESERVED_CURRENT).ok(),
+            Source::Graphs(device) => driver().graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT),
         }
     }
 
     /// Whether the driver knows no such pool any more. In a context that has failed it says nothing of any.
     fn is_gone(self) -> bool {
-        let level = |pool| calls::pool_attribute(pool, POOL_RESERVED_CURRENT);
-        matches!(self, Source::Pool(pool) if level(pool) == Err(INVALID_VALUE))
+        let level = |pool| driver().pool_attribute(pool, POOL_RESERVED_CURRENT);
+        matches!(self, Source::Pool(pool) if level(pool) == Err(Code::INVALID_VALUE))
     }
 
     /// Has it free what it keeps unused.
     fn trim(self) {
         match self {
-            Source::Pool(pool) => calls::trim_pool(pool),
+            Source::Pool(pool) => driver().trim_pool(pool),
             Source::Graphs(device) => {
                 graphs_lose();
-                calls::trim_graphs(device)
+                driver().trim_graphs(device)
             }
         };
     }
@@ -195,7 +195,7 @@ impl Source {
         }
         {
             let _inside = gate::enter();
-            calls::destroy_pool(pool);
+            driver().destroy_pool(pool);
         }
         forget_all(|source, _| source == self);
     }
@@ -293,10 +293,10 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
         });
         known.users += 1;
     }
-    let mut code = OUT_OF_MEMORY;
+    let mut code = Code::MEMORY_ALLOCATION;
     if wants.iter().all(Want::make_room) {
         code = call();
-        if code == OUT_OF_MEMORY && wants.iter().all(Want::make_more_room) {
+        if code == Code::MEMORY_ALLOCATION && wants.iter().all(Want::make_more_room) {
             code = if wants.iter().any(|want| want.is_limited) {
                 call()
             } else {
@@ -304,8 +304,8 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
             };
         }
     }
-    if code == SUCCESS && !wants.iter().all(Want::charge_taken) && undo() {
-        code = OUT_OF_MEMORY;
+    if code == Code::SUCCESS && !wants.iter().all(Want::charge_taken) && undo() {
+        code = Code::MEMORY_ALLOCATION;
     }
     for want in wants {
         want.source.with(|known| known.users -= 1);
@@ -395,21 +395,21 @@ pub fn end_pool(pool: usize, call: impl FnOnce() -> Code) -> Code {
         return call();
     };
     if known.is_ending {
-        return INVALID_VALUE;
+        return Code::INVALID_VALUE;
     }
     // A thread that is about to take from it was there first.
     if known.users > 0 || source.levels().is_some_and(|(_, used)| used > 0) {
         // As if it were gone: who allocates from the device's pool gets memory of the default one.
-        if calls::pool_of(known.device) == Some(pool)
-            && let Some(default) = calls::default_pool_of(known.device)
+        if driver().pool_of(known.device) == Some(pool)
+            && let Some(default) = driver().default_pool_of(known.device)
         {
-            calls::set_pool(known.device, default);
+            driver().set_pool(known.device, default);
         }
         source.with(|known| known.is_ending = true);
-        return SUCCESS;
+        return Code::SUCCESS;
     }
     let code = call();
-    if code == SUCCESS {
+    if code == Code::SUCCESS {
         forget_all(|other, _| other == source);
     }
     code

@@ -2,10 +2,10 @@
 
 use std::ffi::c_uint;
 
-use mgb_core::backoff::Patience;
+use mgb_core::backoff::Backoff;
 use mgb_core::gate;
 
-use crate::calls::{NO_DEVICE, SUCCESS};
+use crate::calls::Code;
 use crate::native::own;
 use crate::swap::ByStore;
 use crate::{frees, notice, room, session, sources};
@@ -28,19 +28,19 @@ own! {
             },
         });
         session::start(room::first, |is_shared| {
-            let mut patience = Patience::begin();
+            let mut backoff = Backoff::begin();
             if room::has_no_device() {
-                first = Some(NO_DEVICE);
+                first = Some(Code::NO_DEVICE);
                 return;
             }
             first = Some(loop {
                 let code = native(flags);
-                if code == SUCCESS || !is_shared || !patience.again(code as u32, notice::unavailable) {
+                if code == Code::SUCCESS || !is_shared || !backoff.again(code, notice::unavailable) {
                     break code;
                 }
             });
         });
         // The process has been through here before.
-        first.unwrap_or_else(|| if room::has_no_device() { NO_DEVICE } else { native(flags) })
+        first.unwrap_or_else(|| if room::has_no_device() { Code::NO_DEVICE } else { native(flags) })
     }
 }

@@ -14,7 +14,7 @@ use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use mgb_core::{captures, gate, gpu_idle, work};
 use parking_lot::Mutex;
 
-use crate::calls::{self, Context, SUCCESS, Stream};
+use crate::calls::{Code, Context, Stream, driver};
 use crate::native::own;
 use crate::{fault, live_contexts, room, swap};
 
@@ -100,7 +100,7 @@ fn mark(stream: Stream) -> Option<u32> {
     let stream = if stream == STREAM_LEGACY { 0 } else { stream };
     // With contexts on one device only, one context is as good as another.
     let context = if live_contexts::is_on_several() {
-        calls::context()
+        driver().context()
     } else {
         0
     };
@@ -139,7 +139,7 @@ fn mark(stream: Stream) -> Option<u32> {
 }
 
 fn current_gpu() -> Option<u32> {
-    room::gpu(calls::device().ok()?)
+    room::gpu(driver().device().ok()?)
 }
 
 /// The stream's slot; none for a stream that only its own thread can ask about, and if there is none left.
@@ -148,7 +148,7 @@ fn find(stream: Stream) -> Option<&'static Slot> {
     if stream == STREAM_PER_THREAD {
         return None;
     }
-    let (context, gpu) = (calls::context(), current_gpu()?);
+    let (context, gpu) = (driver().context(), current_gpu()?);
     let _table = TABLE.lock();
     let is = |slot: &&Slot| {
         slot.taken.load(Ordering::Relaxed)
@@ -245,17 +245,17 @@ fn have_finished(gpu: u32) -> bool {
             && slot.marked.load(Ordering::Acquire)
     });
     for slot in marked {
-        let Ok(_entered) = calls::enter(slot.context.load(Ordering::Relaxed)) else {
+        let Ok(_entered) = driver().enter(slot.context.load(Ordering::Relaxed)) else {
             return false;
         };
         let stream = slot.stream.load(Ordering::Relaxed);
         // To ask the legacy stream is to ask for all that it waits for.
-        if stream == 0 && captures::any() || calls::is_capturing(stream) {
+        if stream == 0 && captures::any() || driver().is_capturing(stream) {
             return false;
         }
-        let _relaxed = calls::relax();
-        match calls::query(stream) {
-            SUCCESS => slot.marked.store(false, Ordering::Release),
+        let _relaxed = driver().relax();
+        match driver().query(stream) {
+            Code::SUCCESS => slot.marked.store(false, Ordering::Release),
             // The work goes on, or the context is broken.
             code => {
                 fault::note(code);

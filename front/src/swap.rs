@@ -12,7 +12,7 @@ use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{captures, gpu_idle, quiesce};
 
 use crate::allocations;
-use crate::calls::{self, Code, SUCCESS};
+use crate::calls::{Code, driver};
 use crate::live_contexts::Using;
 use crate::room::{Saved, Shut, Swapper};
 use crate::{live_contexts, notice, program_swap, swap_transfer, trace};
@@ -119,34 +119,28 @@ pub fn settle(device: c_int) -> bool {
         .into_iter()
         .filter(|(_, there)| *there == device);
     contexts.fold(true, |good, (context, _)| {
-        let done = calls::enter(context).map(|_entered| {
-            let _relaxed = calls::relax();
-            calls::synchronize()
+        let done = driver().enter(context).map(|_entered| {
+            let _relaxed = driver().relax();
+            driver().synchronize()
         });
-        good & (done == Ok(SUCCESS))
+        good & (done == Ok(Code::SUCCESS))
     })
 }
 
 /// As [`settle`], at a moment at which the program may capture: not then.
 pub fn settle_beside(device: c_int) -> bool {
-    captures::settle(|| settle(device))
+    captures::settle(|| settle(device)).unwrap_or(false)
 }
 
 /// Waits for all work of a device, as the driver does before it frees memory; the driver's code. `None`: a
 /// stream captures, and any wait for the device would end that.
 pub fn wait_for(device: c_int) -> Option<Code> {
-    let mut code = SUCCESS;
-    let has_waited = captures::settle(|| {
-        if !settle(device) {
-            let _relaxed = calls::relax();
-            code = calls::synchronize();
+    let code = captures::settle(|| {
+        if settle(device) {
+            return Code::SUCCESS;
         }
-        true
+        let _relaxed = driver().relax();
+        driver().synchronize()
     });
-    (has_waited && !is_of_capture(code)).then_some(code)
-}
-
-/// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
-fn is_of_capture(code: Code) -> bool {
-    (900..=908).contains(&code)
+    code.filter(|code| !code.is_capture_error())
 }

@@ -11,28 +11,28 @@ use mgb_core::swaps::{Spent, Watch};
 use mgb_core::transfer::Copies;
 
 use crate::allocations::{self, Backing, Extent};
-use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::calls::{Code, Entered, driver};
 use crate::{live_contexts, mapping, notice, room};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
 const GRANTED_MEMORY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What copies of so many bytes between the device and the host take, and the thread in a context there.
-pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
+pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, Entered)> {
     let begun = begin(device, bytes, watch);
     begun.inspect_err(|code| no_stream(*code)).ok()
 }
 
-fn begin(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, calls::Entered), Code> {
-    let entered = calls::enter(live_contexts::on(device).ok_or(INVALID_VALUE)?)?;
-    let copies = Copies::begin(calls::copies()?, bytes, watch)?;
+fn begin(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, Entered), Code> {
+    let entered = driver().enter(live_contexts::on(device).ok_or(Code::INVALID_VALUE)?)?;
+    let copies = Copies::begin(driver(), bytes, watch)?;
     Ok((copies, entered))
 }
 
 fn no_stream(code: Code) {
     notice::once(
         "swap",
-        format_args!("failed to make a stream to swap in (error {code})"),
+        format_args!("failed to make a stream to swap in ({code})"),
     );
 }
 
@@ -64,7 +64,7 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         return leaving.left;
     };
     if let Err(code) = copies.out(&mut leaving) {
-        notice::once("swap", format_args!("failed to swap out (error {code})"));
+        notice::once("swap", format_args!("failed to swap out ({code})"));
     }
     leaving.watch.book(Spent::Copy);
     leaving.left
@@ -152,7 +152,7 @@ pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
         // The context is broken, as the program's own next call will say.
         notice::once(
             "swap-in",
-            format_args!("failed to copy swapped bytes back (error {code})"),
+            format_args!("failed to copy swapped bytes back ({code})"),
         );
     }
     coming.watch.book(Spent::Copy);
@@ -169,10 +169,10 @@ pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
 ///
 /// # Errors
 /// The driver's.
-pub fn copies_back(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, calls::Entered), Code> {
+pub fn copies_back(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, Entered), Code> {
     loop {
         match begin(device, bytes, watch) {
-            Err(OUT_OF_MEMORY) => {
+            Err(Code::MEMORY_ALLOCATION) => {
                 notice::taken_by_others();
                 std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
@@ -248,14 +248,14 @@ fn memory(start: u64) -> Option<u64> {
         let backed = allocations::lock().back(start);
         match backed {
             Ok(handle) => return Some(handle),
-            Err(OUT_OF_MEMORY) => {
+            Err(Code::MEMORY_ALLOCATION) => {
                 notice::taken_by_others();
                 std::thread::sleep(GRANTED_MEMORY_INTERVAL);
             }
             Err(code) => {
                 notice::once(
                     "back",
-                    format_args!("failed to put memory behind swapped bytes (error {code})"),
+                    format_args!("failed to put memory behind swapped bytes ({code})"),
                 );
                 return None;
             }

@@ -5,15 +5,14 @@
 //! delay the context of a process that already has a grant. So a mapping without access holds the
 //! addresses until the process first needs a GPU; then the driver reserves the same addresses.
 
+use mgb_core::driver::Driver;
 use parking_lot::Mutex;
-
-use crate::driver::{Address, Driver};
 
 /// What holds the addresses of the arena.
 enum Holder {
     Nothing,
     /// The mapping at this address, of this many bytes.
-    Mapping(Address, u64),
+    Mapping(u64, u64),
     Driver,
 }
 
@@ -21,7 +20,7 @@ static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nothing);
 
 /// Holds the first of these ranges (start and length) that is free; ranges that start at 0 have no fixed
 /// address yet and are skipped. `None`: the driver is loaded already, or no range is free.
-pub fn hold(ranges: &[(Address, u64)]) -> Option<(Address, u64)> {
+pub fn hold(ranges: &[(u64, u64)]) -> Option<(u64, u64)> {
     let mut holder = HOLDER.lock();
     if matches!(*holder, Holder::Driver) {
         return None;
@@ -53,9 +52,7 @@ pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<
         match driver.reserve(bytes, base) {
             Ok(given) if given == base => {}
             Ok(given) => return Err(format!("{LOST}: it gives those from {given:#x} instead")),
-            // The failure is reported by its code: the driver cannot name it before it is
-            // initialised.
-            Err(failure) => return Err(format!("{LOST}: {:?}", failure.result)),
+            Err(code) => return Err(format!("{LOST}: {code}")),
         }
     }
     *holder = Holder::Driver;
@@ -64,7 +61,7 @@ pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<
 
 const LOST: &str = "failed to have the CUDA driver reserve the addresses that this program's memory has";
 
-fn map(base: Address, bytes: u64) -> bool {
+fn map(base: u64, bytes: u64) -> bool {
     let wanted = base as *mut libc::c_void;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: a new mapping; where something lies already it fails.

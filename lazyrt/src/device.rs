@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
-use mgb_core::backoff::Patience;
+use mgb_core::backoff::Backoff;
 use mgb_core::{captures, files, work};
 use mgb_probe::Gpu;
 use mgb_probe::need::GRANULE;
@@ -104,7 +104,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
     let turn = session::client()
         .filter(|_| !contexts::is_on(gpu))
         .map(|client| client.turn(true));
-    let mut patience = Patience::begin();
+    let mut backoff = Backoff::begin();
     loop {
         // SAFETY: no pointers.
         let code = unsafe { native::cudaSetDevice(ordinal) };
@@ -114,7 +114,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         // A device whose context is broken is current all the same: what comes next must not be taken for there.
         thread::with(thread::Thread::set_anywhere);
         // An existing context may be broken permanently.
-        if contexts::is_on(gpu) || !patience.again(code.0, notice::unavailable) {
+        if contexts::is_on(gpu) || !backoff.again(code, notice::unavailable) {
             return fail(code);
         }
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.
@@ -256,7 +256,7 @@ fn settle_legacy() -> Code {
 /// As [`synchronize`], for a wait that the program did not ask for, and that it may be in the middle of a
 /// capture for. Whether the GPU has done its work, and is well.
 pub fn settle_beside(gpu: u32, ordinal: i32) -> bool {
-    captures::settle(|| settle(gpu, ordinal).is_ok_and(|code| code.is_success()))
+    captures::settle(|| settle(gpu, ordinal).is_ok_and(|code| code.is_success())).unwrap_or(false)
 }
 
 /// As [`synchronize`], for a wait that the program did not ask for in a call that forbids captures.

@@ -22,7 +22,7 @@ fn of_current() -> &'static AtomicU32 {
 pub fn note(code: Code) {
     if code.is_sticky() {
         of_current().store(code.0, Ordering::Relaxed);
-        gpu_fault_report::note(code.0);
+        gpu_fault_report::note(code);
         report_at_exit();
     }
 }

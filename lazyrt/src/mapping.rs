@@ -5,6 +5,7 @@
 //! or one of its objects waits.
 
 use mgb_abi::copy::HOST_TO_DEVICE;
+use mgb_core::memory::{self, Failure, Range};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::work;
 use mgb_probe::trace::SwapKind;
@@ -12,7 +13,6 @@ use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
 use crate::deferred_ops::Record;
-use crate::driver::Failure;
 use crate::restore::{self, Failed};
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
 use crate::{device, driver_start, margin, native, session};
@@ -55,7 +55,9 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
         return Ok(());
     };
     let _relaxed = device::RelaxedCapture::begin();
-    state.lend(key, gpu, |address, length| driver.lend(address, length, ordinal))
+    state.lend(key, gpu, |address, length| {
+        memory::lend(driver, Range::new(address, length), ordinal)
+    })
 }
 
 /// Does what was recorded, in order. The task is bound and backed, its GPU current on this thread. The lock
@@ -132,7 +134,7 @@ fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
 pub fn finish_free(freed: Freed) {
     if let Some((address, length, _, memory)) = freed.memory {
         if let Ok(driver) = driver_start::get()
-            && let Err(failure) = margin::release(driver, address, length, memory)
+            && let Err(failure) = margin::release(driver, Range::new(address, length), memory)
             && !failure.is_shut_down()
         {
             crate::notice::once("release", format_args!("failed to free device memory: {failure}"));

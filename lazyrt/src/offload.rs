@@ -1,12 +1,12 @@
 //! From device memory to the host: the bytes of extents are copied, and their memory is freed, one extent
 //! beside the other.
 
+use mgb_core::driver::Driver;
 use mgb_core::host_bytes::{self, Budget, HostBytes};
 use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::transfer::Copies;
 
-use crate::driver::Driver;
 use crate::state::{Backing, Part};
 use crate::{device, driver_start, margin, notice, session};
 
@@ -18,8 +18,8 @@ pub fn save_all(parts: &mut [Part], gpu: u32, watch: &mut Watch) -> u64 {
     };
     let _relaxed = device::RelaxedCapture::begin();
     let bytes = parts.iter().map(|part| part.length).sum();
-    let failed = |code| notice::once("swap", format_args!("failed to swap out (error {code})"));
-    let copies = match Copies::begin(driver.copies, bytes, watch) {
+    let failed = |code| notice::once("swap", format_args!("failed to swap out ({code})"));
+    let copies = match Copies::begin(driver, bytes, watch) {
         Ok(copies) => copies,
         Err(code) => {
             failed(code);
@@ -86,7 +86,7 @@ unsafe impl Pieces for Leaving<'_> {
         self.left += part.length;
         session::unmapping(self.gpu, part.length);
         if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-            && let Err(failure) = margin::release(self.driver, part.address, part.length, memory)
+            && let Err(failure) = margin::release(self.driver, part.range(), memory)
         {
             notice::once("release", format_args!("failed to free device memory: {failure}"));
         }

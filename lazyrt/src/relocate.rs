@@ -5,12 +5,13 @@
 //! the place of the old: until all bytes are there, nothing has changed. Where the one GPU cannot reach the
 //! other's memory, the bytes go to the host, and come back on the new GPU with the task's next op.
 
+use mgb_core::driver::Driver;
+use mgb_core::memory::{self, Failure, Physical, Range};
 use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
-use crate::driver::{Address, Driver, Failure, Memory};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
 use crate::{device, driver_start, mapping, margin, native, notice, offload, session, swap};
 
@@ -94,18 +95,18 @@ fn carry(key: Key, taken: Evicting, (to, ordinal): (u32, i32), mut watch: Watch)
 /// Addresses that new memory has while the bytes come into it.
 struct Scratch<'a> {
     driver: &'a Driver,
-    start: Address,
+    start: u64,
     bytes: u64,
     /// The new memory, in the order of the parts, which lie one behind the other.
-    memory: Vec<(Address, u64, Memory)>,
+    memory: Vec<(Range, Physical)>,
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        for (address, length, memory) in self.memory.drain(..) {
-            let _ = self.driver.release(address, length, memory);
+        for (range, memory) in self.memory.drain(..) {
+            let _ = memory::release(self.driver, range, memory);
         }
-        self.driver.give_up(self.start, self.bytes);
+        self.driver.unreserve(self.start, self.bytes);
     }
 }
 
@@ -121,10 +122,10 @@ fn over(
     let _relaxed = device::RelaxedCapture::begin();
     let bytes = parts.iter().map(|part| part.length).sum();
     let text = |failure: Failure| failure.to_string();
-    let code = |code: Code| format!("error {}", code.0);
+    let code = |code: Code| code.to_string();
     let mut scratch = Scratch {
         driver,
-        start: driver.reserve(bytes, 0).map_err(text)?,
+        start: driver.reserve(bytes, 0).map_err(code)?,
         bytes,
         memory: Vec::new(),
     };
@@ -132,10 +133,11 @@ fn over(
     let mut next = scratch.start;
     let mut begun = Ok(());
     for part in &*parts {
-        let memory = driver.back(next, part.length, new).map_err(text);
+        let range = Range::new(next, part.length);
+        let memory = margin::physical(driver, range, new).map_err(text);
         begun = memory.and_then(|memory| {
-            scratch.memory.push((next, part.length, memory));
-            driver.lend(next, part.length, old).map_err(text)?;
+            scratch.memory.push((range, memory));
+            memory::lend(driver, range, old).map_err(text)?;
             // SAFETY: both ranges are backed, and this GPU may use them; nobody else does.
             let copied = unsafe {
                 native::cudaMemcpyAsync(
@@ -167,16 +169,18 @@ fn over(
     }
     let mut done = 0;
     let mut exchanged = Ok(());
-    for (part, (there, length, memory)) in parts.iter_mut().zip(std::mem::take(&mut scratch.memory)) {
+    for (part, (there, memory)) in parts.iter_mut().zip(std::mem::take(&mut scratch.memory)) {
         if exchanged.is_err() {
-            let _ = driver.release(there, length, memory);
+            let _ = memory::release(driver, there, memory);
             continue;
         }
         let Backing::Device(before) = std::mem::replace(&mut part.backing, Backing::Moving) else {
             continue;
         };
+        let length = there.bytes;
+        let range = Range::new(part.address, length);
         session::unmapping(from, length);
-        match driver.exchange((part.address, there), length, before, memory, (old, new)) {
+        match memory::exchange(driver, range, there.start, before, memory, (old, new)) {
             Ok(memory) => {
                 session::mapped(to, length);
                 part.backing = Backing::Device(memory);
@@ -192,7 +196,7 @@ fn over(
     if exchanged.is_err() {
         // What has new memory keeps it, which the old GPU may use; the bytes count as there until they leave.
         for part in &parts[..done] {
-            let _ = driver.lend(part.address, part.length, old);
+            let _ = memory::lend(driver, part.range(), old);
             session::unmapping(to, part.length);
             session::mapped(from, part.length);
         }

@@ -1,15 +1,14 @@
-//! Memory for extents that have none, and from the host to it the bytes of those that were swapped out: one
+//! Physical for extents that have none, and from the host to it the bytes of those that were swapped out: one
 //! extent is mapped while the copies of those before it are under way.
 
-use std::ffi::c_int;
-
+use mgb_core::driver::Driver;
 use mgb_core::host_bytes::{self, HostBytes};
+use mgb_core::memory::{Failure, Physical};
 use mgb_core::staged_copy::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::transfer::Copies;
 
 use crate::code::Code;
-use crate::driver::{Driver, Failure, Memory};
 use crate::state::{Backing, Part};
 use crate::{device, driver_start, margin, session};
 
@@ -52,13 +51,13 @@ pub fn put_all(
     };
     let mut copied = Ok(());
     if let Some(watch) = watch {
-        match Copies::begin(driver.copies, bytes, watch) {
+        match Copies::begin(driver, bytes, watch) {
             Ok(copies) => {
                 coming.watch = Some(watch);
                 copied = copies.back(&mut coming);
                 coming.book(Spent::Copy);
             }
-            Err(code) => return (0, Err(Failed::Copy(Code(code as u32)))),
+            Err(code) => return (0, Err(Failed::Copy(code))),
         }
     } else {
         // None of them has bytes to copy.
@@ -76,7 +75,7 @@ struct Coming<'a> {
     /// The first that has not begun.
     next: usize,
     /// Those whose bytes are on their way: which, and the new memory; `None` once they are there.
-    begun: Vec<(usize, Option<Memory>)>,
+    begun: Vec<(usize, Option<Physical>)>,
     /// Host memory that is not needed any more.
     gone: Vec<HostBytes>,
     came: u64,
@@ -92,20 +91,20 @@ impl Coming<'_> {
         }
     }
 
-    /// Memory of the GPU for an extent, which keeps what it has.
-    fn memory(&mut self, at: usize) -> Result<Memory, Failure> {
+    /// Physical of the GPU for an extent, which keeps what it has.
+    fn memory(&mut self, at: usize) -> Result<Physical, Failure> {
         let part = &mut self.parts[at];
-        let place = (part.address, part.length);
+        let range = part.range();
         match std::mem::replace(&mut part.backing, Backing::None) {
             Backing::Spare(there, memory) if there == self.gpu => return Ok(memory),
-            Backing::Spare(_, memory) => margin::release(self.driver, place.0, place.1, memory)?,
+            Backing::Spare(_, memory) => margin::release(self.driver, range, memory)?,
             before => part.backing = before,
         }
-        margin::back(self.driver, place, self.gpu, self.ordinal)
+        margin::back(self.driver, range, self.gpu, self.ordinal)
     }
 
     /// The extent has the memory, and its bytes are in it.
-    fn settle(&mut self, at: usize, memory: Memory) {
+    fn settle(&mut self, at: usize, memory: Physical) {
         let part = &mut self.parts[at];
         session::mapped(self.gpu, part.length);
         if let Backing::Host(bytes) = std::mem::replace(&mut part.backing, Backing::Device(memory)) {
@@ -115,16 +114,16 @@ impl Coming<'_> {
     }
 
     /// What came back, and what failed first. Bytes that did not come back stay in the host.
-    fn end(mut self, copied: Result<(), c_int>) -> (u64, Result<(), Failed>) {
+    fn end(mut self, copied: Result<(), Code>) -> (u64, Result<(), Failed>) {
         for (at, memory) in std::mem::take(&mut self.begun) {
             if let Some(memory) = memory {
                 let part = &self.parts[at];
-                let _ = margin::release(self.driver, part.address, part.length, memory);
+                let _ = margin::release(self.driver, part.range(), memory);
             }
         }
         host_bytes::free(std::mem::take(&mut self.gone));
         self.book(Spent::Host);
-        let copied = copied.map_err(|code| Failed::Copy(Code(code as u32)));
+        let copied = copied.map_err(Failed::Copy);
         (self.came, self.failed.and(copied))
     }
 }

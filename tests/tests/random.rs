@@ -221,6 +221,23 @@ fn while_memory_leaves_two_devices() {
     evicted("random", "2x256MiB", &[]);
 }
 
+/// One seed again and again, which launches graphs of one device over memory of another from three threads: once
+/// in thirty times that memory left between the launch's preparation and the launch.
+#[test]
+fn while_memory_leaves_what_a_graph_uses() {
+    let part = Part {
+        program: "random",
+        flags: &[],
+        share: 100,
+        evict_every: 1,
+    };
+    let node = Node::start("2x256MiB", "mgb");
+    for _ in 0..100 {
+        answers(part.start(&node, "require", (9, 9)));
+    }
+    node.wait_until_empty();
+}
+
 #[test]
 fn while_memory_leaves_streams_per_thread() {
     evicted("random_per_thread", "1x256MiB", &["--without", "devices"]);

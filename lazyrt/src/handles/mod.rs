@@ -9,6 +9,7 @@
 
 mod across;
 pub mod capture;
+pub mod capture_wait;
 pub mod default;
 mod early;
 pub mod event;

@@ -227,6 +227,14 @@ impl Slot {
         }
     }
 
+    /// What the runtime made of it on that GPU; null: nothing. Stays so while `moving` is locked.
+    pub fn real_if_any(&self, gpu: u32) -> Handle {
+        let all = self.real.get();
+        all.map_or(std::ptr::null_mut(), |all| {
+            all[gpu as usize].load(Ordering::Acquire)
+        })
+    }
+
     /// All that the runtime made of it; it has none any more.
     pub fn take_real(&self) -> Vec<Handle> {
         let _moving = self.moving.lock();
@@ -271,40 +279,34 @@ impl Slot {
 
 /// The program's handle for one of the runtime's: the reverse of `translate`.
 pub fn program_handle(kind: Kind, real: Handle) -> Handle {
-    let base = BASE.load(Ordering::Acquire) as *const Slot;
-    let used = USED.load(Ordering::Acquire);
+    let has_it = |all: &[AtomicPtr<c_void>]| all.iter().any(|one| one.load(Ordering::Acquire) == real);
     let is_it = |slot: &&Slot| {
         slot.alive.load(Ordering::Acquire)
             && slot.kind() == kind
-            && slot
-                .real
-                .get()
-                .is_some_and(|all| all.iter().any(|one| one.load(Ordering::Acquire) == real))
+            && slot.real.get().is_some_and(|all| has_it(all))
     };
+    all().find(is_it).map_or(real, Slot::handle)
+}
+
+/// All slots that were ever used.
+pub fn all() -> impl Iterator<Item = &'static Slot> {
+    let base = BASE.load(Ordering::Acquire) as *const Slot;
     // SAFETY: slots below USED were written, and stay.
-    let mut slots = (0..used).map(|at| unsafe { &*base.wrapping_add(at) });
-    slots.find(is_it).map_or(real, Slot::handle)
+    (0..USED.load(Ordering::Acquire)).map(move |at| unsafe { &*base.wrapping_add(at) })
 }
 
 /// The program's device is reset, and all handles made for it are gone.
 pub fn forget(device: usize) {
-    let base = BASE.load(Ordering::Acquire) as *const Slot;
-    for at in 0..USED.load(Ordering::Acquire) {
-        // SAFETY: as in `program_handle`.
-        let slot: &'static Slot = unsafe { &*base.wrapping_add(at) };
-        if slot.device() == device {
-            slot.take_real();
-            slot.retire();
-        }
+    for slot in all().filter(|slot| slot.device() == device) {
+        slot.take_real();
+        slot.retire();
     }
 }
 
 /// The context on that GPU is gone, with all that the runtime made there; what it had to do was done before.
 pub fn context_gone(gpu: u32) {
-    let base = BASE.load(Ordering::Acquire) as *const Slot;
-    for at in 0..USED.load(Ordering::Acquire) {
-        // SAFETY: as in `program_handle`.
-        unsafe { &*base.wrapping_add(at) }.context_gone(gpu);
+    for slot in all() {
+        slot.context_gone(gpu);
     }
 }
 

@@ -43,11 +43,7 @@ pub unsafe fn begin_to_graph(
 
 fn began(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
-    passthrough::run_blind(|| {
-        on(stream, |real| {
-            Code(captures::begin(real as usize, || call(real).0))
-        })
-    })
+    passthrough::run_blind(|| on(stream, |real| captures::begin(real as usize, || call(real))))
 }
 
 /// `cudaStreamEndCapture`.
@@ -64,7 +60,7 @@ pub unsafe fn end(
         on(stream, |real| {
             // SAFETY: as in `begin`.
             let code = unsafe { native(real, graph) };
-            captures::ended(real as usize, code.0);
+            captures::ended(real as usize, code);
             code
         })
     })

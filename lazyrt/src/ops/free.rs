@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use mgb_core::work;
 
 use crate::code::{Answer, Code, fail};
-use crate::handles::on;
+use crate::handles::{capture_wait, on};
 use crate::native::Stream;
 use crate::{contexts, device, foreign_cuda, mapping, restrict, state, thread};
 
@@ -71,7 +71,7 @@ fn object(address: u64) -> Answer {
     let mut code = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context().filter(|&(gpu, _)| all || behind == Some(gpu)) {
         if work::is_busy(gpu) || foreign_cuda::is_open() {
-            let done = device::synchronize(gpu, ordinal)?;
+            let done = capture_wait::wait(gpu, ordinal)?;
             code = if code.is_success() { done } else { code };
         }
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::passthrough;
 use crate::code::{Answer, Code, fail};
-use crate::handles::default;
+use crate::handles::{capture_wait, default};
 use crate::{contexts, device, fault, native, notice, thread};
 
 /// Host memory that was asked for before there was a context.
@@ -143,7 +143,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
         // What the GPUs were given to do with it comes first, as it does when the runtime frees pinned
         // memory.
         for (gpu, ordinal) in device::with_context() {
-            let code = device::synchronize(gpu, ordinal)?;
+            let code = capture_wait::wait(gpu, ordinal)?;
             answer = if code.is_success() { answer } else { code };
         }
         // SAFETY: pinned by `context_made`.

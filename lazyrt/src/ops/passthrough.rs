@@ -8,13 +8,14 @@ use std::sync::Once;
 use mgb_core::gate::{self, Inside};
 use mgb_core::work;
 
+use super::attempts::Attempts;
 use super::{errors, ordinals};
 use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
 use crate::handles::{self, Kind};
 use crate::launch_view::Shared;
 use crate::session::{self, Mode, mode};
-use crate::state;
+use crate::state::{self, Key, WithObjects};
 use crate::task_binding::{self, Asked};
 use crate::{device, native, process_exit, thread};
 
@@ -167,6 +168,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         task_binding::be_somewhere()?;
         return Ok(gate::enter());
     }
+    let mut attempts = Attempts::default();
     loop {
         let tied = state::is_tied(state::current());
         let ready = state::lazy_shared().filter(|shared| shared.is_ready() && (tied || !anchors));
@@ -175,20 +177,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
             None if anchors => anchor()?,
             None => task_binding::lazy()?,
         };
-        if touches {
-            let others = state::lock().unready(state::current());
-            for (key, own) in others {
-                let gpu = own.then_some(shared.placement().0);
-                // What was refused stays so; the function sees what there is.
-                let _ = task_binding::prepare(
-                    key,
-                    Asked {
-                        gpu,
-                        ..Asked::default()
-                    },
-                );
-            }
-        }
+        let others = if touches { others(shared) } else { Vec::new() };
         let (gpu, ordinal) = shared.placement();
         let mut lenders = Vec::new();
         if touches && state::may_be_several() {
@@ -202,7 +191,12 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         device::select(gpu, ordinal)?;
         let inside = gate::enter();
         let is_lent = |lender: &Shared| lender.is_ready() && lender.is_lent(gpu);
-        if !shared.is_ready() || !lenders.iter().all(|(_, lender)| is_lent(lender)) {
+        // A swap may have come between.
+        let are_there = shared.is_ready() && others.iter().all(|(_, other)| other.is_ready());
+        if !are_there || !lenders.iter().all(|(_, lender)| is_lent(lender)) {
+            drop(inside);
+            let keys: Vec<Key> = others.iter().map(|(key, _)| *key).collect();
+            attempts.failed(&keys)?;
             continue;
         }
         if touches {
@@ -211,6 +205,26 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         }
         return Ok(inside);
     }
+}
+
+/// Binds and backs the other tasks of the process, those of the current device where `lazy`, its lazy task, is.
+/// What was refused stays so, and is none of them: the call sees what there is.
+fn others(lazy: &Shared) -> Vec<(Key, &'static Shared)> {
+    let gpu = lazy.placement().0;
+    let all = state::lock().with_objects(state::current());
+    let ready = |task: WithObjects| {
+        let asked = Asked {
+            gpu: task.is_own.then_some(gpu),
+            ..Asked::default()
+        };
+        let shared = if task.is_ready {
+            Ok(task.shared)
+        } else {
+            task_binding::prepare(task.key, asked)
+        };
+        Some((task.key, shared.ok()?))
+    };
+    all.into_iter().filter_map(ready).collect()
 }
 
 /// Binds the lazy task, and ties the process to its GPU.

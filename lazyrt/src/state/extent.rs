@@ -1,9 +1,8 @@
 //! Objects, and the runs of granules that they lie in.
 
 use mgb_core::host_bytes::HostBytes;
+use mgb_core::memory::Physical;
 use mgb_probe::TaskId;
-
-use crate::driver::Memory;
 
 /// Names a task; never used again.
 pub type Key = u64;
@@ -20,12 +19,12 @@ pub struct Object {
 pub enum Backing {
     /// Nothing: its bytes are undefined.
     None,
-    /// Memory of the owner's GPU.
-    Device(Memory),
+    /// Physical of the owner's GPU.
+    Device(Physical),
     /// Swapped out.
     Host(HostBytes),
-    /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
-    Spare(u32, Memory),
+    /// Physical of this GPU that an earlier object left there. Not charged; its bytes are undefined.
+    Spare(u32, Physical),
     /// What a thread has taken to change it; its task is marked.
     Moving,
 }
@@ -66,9 +65,9 @@ pub struct Returned {
 /// What freeing an object leaves to be done.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
+    /// Physical to release: address, length, GPU, memory. Its addresses are not free before
     /// `State::recycle`.
-    pub memory: Option<(u64, u64, u32, Memory)>,
+    pub memory: Option<(u64, u64, u32, Physical)>,
     /// Room to give back.
     pub returned: Option<Returned>,
 }

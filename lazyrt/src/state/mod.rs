@@ -22,5 +22,6 @@ pub use self::devices::{
 pub use self::extent::{Backing, Freed, Key, Returned};
 pub use self::store::{CHANGED, State, lock, lock_still, lock_task_still, try_lock};
 pub use self::swap_transfer::{Evicting, Part};
+pub use self::tasks::WithObjects;
 pub use crate::launch_view::Device;
 pub use crate::thread::current_device as current;

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use mgb_core::arena::Arena;
+use mgb_core::memory::Physical;
 use mgb_probe::need::{GRANULE, spare_bytes};
 
 use super::extent::{Backing, Extent, Key};
-use crate::driver::Memory;
 use crate::session;
 
 /// Address, length, GPU, memory.
-pub type Mapped = (u64, u64, u32, Memory);
+pub type Mapped = (u64, u64, u32, Physical);
 
 /// Bytes that may be kept. They are counted over all GPUs, so that the process keeps less than it is charged
 /// for.
@@ -25,14 +25,14 @@ fn most(gpu: u32) -> u64 {
 /// The granules that are kept.
 #[derive(Debug, Default)]
 pub struct Spares {
-    list: Vec<(u64, u32, Memory)>,
+    list: Vec<(u64, u32, Physical)>,
     /// Granules that are behind extents of tasks without having been charged to them yet.
     waiting: u64,
 }
 
 impl Spares {
     /// Keeps a granule. What is not kept comes back, to be released.
-    pub fn keep(&mut self, address: u64, length: u64, gpu: u32, memory: Memory) -> Option<Mapped> {
+    pub fn keep(&mut self, address: u64, length: u64, gpu: u32, memory: Physical) -> Option<Mapped> {
         if length == GRANULE && self.list.len() as u64 + self.waiting < most(gpu) / GRANULE {
             self.list.push((address, gpu, memory));
             return None;

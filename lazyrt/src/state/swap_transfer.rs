@@ -2,6 +2,7 @@
 //! extents out and settling them; between the steps one thread works on them without the lock. The task is
 //! marked as moving meanwhile, so that no other thread uses what it has.
 
+use mgb_core::memory::Range;
 use mgb_probe::TaskId;
 use mgb_probe::need::MOVABLE;
 
@@ -18,6 +19,13 @@ pub struct Part {
     pub length: u64,
     /// What is behind it.
     pub backing: Backing,
+}
+
+impl Part {
+    /// Its addresses.
+    pub fn range(&self) -> Range {
+        Range::new(self.address, self.length)
+    }
 }
 
 /// A task's memory, taken out to be evicted.

@@ -8,6 +8,19 @@ use crate::launch_view::{Device, Shared};
 use crate::task::{OwnSite, Task};
 use crate::thread::{Activation, SiteHint, current_device as current};
 
+/// A task with objects, as one call sees it that may touch all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct WithObjects {
+    /// The task.
+    pub key: Key,
+    /// Whether it is of the device that was asked for.
+    pub is_own: bool,
+    /// What launches see of it.
+    pub shared: &'static Shared,
+    /// Whether it had all its memory.
+    pub is_ready: bool,
+}
+
 impl State {
     /// A new task.
     pub fn new_task(&mut self, site: Option<OwnSite>, activation: Option<Activation>, lazy: bool) -> Key {
@@ -96,23 +109,29 @@ impl State {
         }
     }
 
-    /// Tasks whose objects are not all backed, the device's lazy one aside; and whether each is the device's.
-    pub fn unready(&self, device: Device) -> Vec<(Key, bool)> {
+    /// The tasks with objects but for the device's lazy one, and those that cannot have memory.
+    pub fn with_objects(&self, device: Device) -> Vec<WithObjects> {
         self.tasks
             .iter()
             .filter(|(key, task)| {
                 let own_lazy = task.device == device && self.is_lazy(**key);
-                !task.refused && !own_lazy && !task.is_ready() && !task.extents.is_empty()
+                !task.refused && !own_lazy && !task.extents.is_empty()
             })
-            .map(|(key, task)| (*key, task.device == device))
+            .map(|(key, task)| WithObjects {
+                key: *key,
+                is_own: task.device == device,
+                shared: task.shared,
+                is_ready: task.is_ready(),
+            })
             .collect()
     }
 
-    /// Tasks on other GPUs whose memory this one was lent before, or all on others, as far as they are ready.
+    /// Tasks on other GPUs whose memory this one was lent before, or all on others. Some may have no memory at the
+    /// moment.
     pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static Shared)> {
         let tasks = self.tasks.iter().filter(|(_, task)| {
             let is_meant = all || task.borrowers & (1 << gpu) != 0;
-            is_meant && task.is_ready() && !task.extents.is_empty() && task.shared.placement().0 != gpu
+            is_meant && !task.refused && !task.extents.is_empty() && task.gpu.is_some_and(|own| own != gpu)
         });
         tasks.map(|(key, task)| (*key, task.shared)).collect()
     }

@@ -184,9 +184,52 @@ static void while_captured() {
   }
 }
 
+static void CUDART_CB finish_late(void *flag) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  static_cast<std::atomic<bool> *>(flag)->store(true);
+}
+
+// A free waits for the work of all streams, and ends no capture of another thread.
+static void freed_while_captured() {
+  int *early = nullptr;
+  OK(cudaHostAlloc(&early, BYTES, cudaHostAllocMapped | cudaHostAllocPortable));
+  begin();
+  int *values = lazy_object();
+  cudaStream_t captures, works, later;
+  for (cudaStream_t *stream : {&captures, &works, &later})
+    OK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+  fill<<<1, COUNT, 0, works>>>(values, 2);
+  fill<<<1, COUNT, 0, later>>>(values, 2);
+  OK(cudaDeviceSynchronize());
+  OK(cudaStreamBeginCapture(captures, cudaStreamCaptureModeThreadLocal));
+  fill<<<1, COUNT, 0, captures>>>(values, 3);
+  std::thread([&] {
+    int *other = nullptr;
+    OK(cudaMalloc(&other, BYTES));
+    fill<<<1, COUNT, 0, works>>>(other, 4);
+    std::atomic<bool> works_is_done = false, later_is_done = false;
+    OK(cudaLaunchHostFunc(works, finish_late, &works_is_done));
+    OK(cudaFree(other));
+    EXPECT(works_is_done);
+    OK(cudaLaunchHostFunc(later, finish_late, &later_is_done));
+    OK(cudaFreeHost(early));
+    EXPECT(later_is_done);
+  }).join();
+  cudaStreamCaptureStatus status;
+  OK(cudaStreamIsCapturing(captures, &status));
+  EXPECT(status == cudaStreamCaptureStatusActive);
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  OK(cudaStreamEndCapture(captures, &graph));
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphLaunch(executable, captures));
+  OK(cudaStreamSynchronize(captures));
+  check(values, 3);
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {CASE(after_copy),  CASE(after_host_function),   CASE(after_callback),
                         CASE(after_event), CASE(behind_default_stream), CASE(after_other_device),
-                        CASE(while_captured)};
+                        CASE(while_captured), CASE(freed_while_captured)};
   return play(argc, argv, cases);
 }
