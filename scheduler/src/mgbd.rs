@@ -79,7 +79,7 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = broker::PATIENCE.as_secs())]
+    #[arg(long, value_name = "SECS", default_value_t = broker::PASSED_TIMEOUT.as_secs())]
     patience: u64,
     /// End when there was no client for so long, in seconds
     #[arg(long, value_name = "SECS")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::PATIENCE;
+use crate::broker::PASSED_TIMEOUT;
 use crate::eviction::Rule;
 use crate::holder::Again;
 use crate::users::Users;
@@ -90,7 +90,7 @@ impl Config {
             reload: None,
             policy: Policy::Mgb,
             queue: Queue::Largest,
-            patience: PATIENCE,
+            patience: PASSED_TIMEOUT,
             evicts: Some(Rule::Pays),
             moves: true,
             shuffles: None,
