@@ -58,7 +58,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
+/// The commands of `mgb`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compile and link CUDA programs with MGB; takes clang's own command line.

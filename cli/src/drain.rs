@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView};
 use mgb_probe::{Changed, Client, OrderError, socket_path};
 use serde::Serialize;
 
 use crate::daemon;
 use crate::exit::{self, Outcome, WithCode};
-use crate::leave::{self, Left};
 use crate::node;
 use crate::out;
+use crate::wait_evicted::{self, Left};
 
 const HELP: &str = "\
 New programs go to other GPUs; what can only run on this one waits until the drain ends, as does everything where \
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Outcome {
         args.timeout.map(Duration::from_secs)
     };
     let doing = format!("draining GPU {gpu}");
-    let (_, left) = leave::wait(&doing, patience, |view| left(view, gpu)).code(exit::NODE)?;
+    let (_, left) = wait_evicted::wait(&doing, patience, |view| left(view, gpu)).code(exit::NODE)?;
     let (bytes, is_drained) = (left.bytes(), left.is_none());
     if args.json {
         let document = Drained {
@@ -108,11 +108,11 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         let mut said = format!("GPU {gpu} is draining: {} left\n", Bytes(bytes));
         for one in &left.what {
-            said.push_str(&leave::sentence(std::slice::from_ref(one)));
+            said.push_str(&wait_evicted::sentence(std::slice::from_ref(one)));
             said.push('\n');
         }
         if left.is_cut {
-            said.push_str(leave::CUT);
+            said.push_str(wait_evicted::CUT);
             said.push('\n');
         }
         out::print(&said);

@@ -14,6 +14,7 @@
 mod args;
 mod batch;
 mod bench;
+mod check_result;
 mod clang;
 mod cluster;
 mod cuda;
@@ -21,18 +22,16 @@ mod daemon;
 mod demo;
 mod doctor;
 mod drain;
-mod element;
 mod exit;
 mod explain;
-mod finding;
 mod frameworks;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod kept;
-mod leave;
 mod legacy;
 mod machine;
 mod manual;
+mod markup;
 mod measure;
 mod node;
 mod nvcc;
@@ -53,6 +52,7 @@ mod submit;
 mod suspend;
 mod table;
 mod user;
+mod wait_evicted;
 mod waits;
 mod watch;
 

@@ -13,7 +13,7 @@ use crate::out;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: mgb completions bash > ~/.local/share/bash-completion/completions/mgb")]
 pub struct Completions {
-    /// The shell.
+    /// The shell that completes.
     shell: Shell,
 }
 

@@ -13,7 +13,7 @@ pub enum Parallel {
 }
 
 /// The most that can be asked for: far more processes than a node's contexts.
-const MOST: usize = 65_535;
+const MAX_PARALLEL: usize = 65_535;
 
 impl FromStr for Parallel {
     type Err = String;
@@ -23,8 +23,8 @@ impl FromStr for Parallel {
             return Ok(Self::Auto);
         }
         match text.parse() {
-            Ok(count @ 1..=MOST) => Ok(Self::Count(count)),
-            _ => Err(format!("neither a number from 1 to {MOST} nor auto")),
+            Ok(count @ 1..=MAX_PARALLEL) => Ok(Self::Count(count)),
+            _ => Err(format!("neither a number from 1 to {MAX_PARALLEL} nor auto")),
         }
     }
 }

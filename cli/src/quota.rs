@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 

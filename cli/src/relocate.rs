@@ -24,7 +24,7 @@ Exit code: 0 when the program is on that GPU, 1 if it has to stay where it is or
 is no such GPU, 3 if no mgbd answers.";
 
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(25);
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Have a running program go on, on another GPU.
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Outcome {
             Stands::There => break true,
             Stands::Ended => return Err(Failure::new(exit::FAILED, anyhow!("process {pid} has ended"))),
             Stands::Elsewhere if start.elapsed() >= patience => break false,
-            Stands::Elsewhere => std::thread::sleep(LOOK),
+            Stands::Elsewhere => std::thread::sleep(CHECK_INTERVAL),
         }
     };
     if args.json {

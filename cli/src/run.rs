@@ -35,7 +35,7 @@ Examples:
 Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
 pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
-    #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = mgb_probe::byte_size::parse)]
     need: Option<u64>,
     /// Place the program, with all processes that it starts, as a job of this many GPUs: it sees these only.
     /// With --need it takes that much on each of them.

@@ -20,7 +20,7 @@ pub const SHARE: &str = "mgb_share";
 pub const WHOLE: &str = "mgb_gpu";
 
 /// How long a command of Slurm's may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs one, and returns what it printed.
 ///
@@ -58,7 +58,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
     };
     let out = read(out.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>));
     let err = read(err.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + COMMAND_TIMEOUT;
     let status = loop {
         if let Some(status) = child.try_wait().with_context(name)? {
             break status;
@@ -66,7 +66,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("{}: no answer in {} s", name(), PATIENCE.as_secs());
+            bail!("{}: no answer in {} s", name(), COMMAND_TIMEOUT.as_secs());
         }
         std::thread::sleep(Duration::from_millis(2));
     };

@@ -18,7 +18,7 @@ use crate::exit::{self, Outcome, WithCode};
 use crate::out;
 
 /// How long mgbd may take to end: it waits for its MPS to end, where nobody uses that any more.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stop mgbd; programs that run on a GPU go on to their end.
 ///
@@ -90,13 +90,13 @@ fn end(socket: &Path, pid: u32) -> Result<()> {
     }
     pidfd_send_signal(&process, Signal::TERM).with_context(failed)?;
     let patience = Timespec {
-        tv_sec: PATIENCE.as_secs() as i64,
+        tv_sec: STOP_TIMEOUT.as_secs() as i64,
         tv_nsec: 0,
     };
     match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience)).with_context(failed)? {
         0 => bail!(
             "mgbd (pid {pid}) does not end in {} s; see its log",
-            PATIENCE.as_secs()
+            STOP_TIMEOUT.as_secs()
         ),
         _ => Ok(()),
     }

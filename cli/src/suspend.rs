@@ -4,15 +4,15 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView, SuspendedView};
 use mgb_probe::{Changed, Client, Processes, socket_path};
 use serde::Serialize;
 
 use crate::daemon;
 use crate::exit::{self, Failure, Outcome, WithCode};
-use crate::leave::{self, Left};
 use crate::out;
+use crate::wait_evicted::{self, Left};
 
 const SUSPEND_HELP: &str = "\
 The program is not stopped: its work on the host goes on, and so does what it has already given to a GPU. Then its \
@@ -176,7 +176,7 @@ pub fn suspend(args: &Suspend) -> Outcome {
         Duration::from_secs(args.timeout)
     };
     let mut pids: Vec<u32> = Vec::new();
-    let (view, left) = leave::wait("suspending", Some(patience), |view| {
+    let (view, left) = wait_evicted::wait("suspending", Some(patience), |view| {
         pids.extend(whom.among(view).iter().map(|one| one.pid));
         left(view)
     })

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::NodeView;
 
 use crate::status;
 use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
-const SILENT: Duration = Duration::from_secs(2);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often it looks what is waited for.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Does what may wait at the mgbd of this socket, as the process of this number there. What it waits for is
 /// said once it takes long, and again when that is something else.
@@ -29,9 +29,9 @@ pub fn told<T>(socket: &Path, pid: u32, what: impl FnOnce() -> T) -> T {
 }
 
 fn tell(socket: &Path, pid: u32, done: &Receiver<()>) {
-    let (mut watch, mut told, mut patience) = (None, String::new(), SILENT);
+    let (mut watch, mut told, mut patience) = (None, String::new(), NOTICE_TIMEOUT);
     while done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-        patience = LOOK;
+        patience = CHECK_INTERVAL;
         if watch.is_none() {
             watch = Watch::begin(socket).ok();
         }

@@ -7,7 +7,7 @@
 //! ends the broken context and begins anew has seen to the error.
 
 use mgb_abi::error::Code;
-use mgb_probe::printed::GPU_FAILED;
+use mgb_probe::log_markers::GPU_FAILED;
 use parking_lot::Mutex;
 
 /// The last such error, and whether its context has ended.

@@ -5,8 +5,8 @@
 use std::sync::OnceLock;
 
 use mgb_core::notice;
+use mgb_probe::byte_size::{self, Bytes};
 use mgb_probe::need::GRANULE;
-use mgb_probe::size::{self, Bytes};
 
 /// The variable of the environment.
 pub const VARIABLE: &str = "MGB_GPU_MEMORY";
@@ -16,7 +16,7 @@ pub fn bytes() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
-        match size::parse(&text) {
+        match byte_size::parse(&text) {
             Ok(bytes) if bytes >= GRANULE => Some(bytes / GRANULE * GRANULE),
             _ => {
                 notice::once(

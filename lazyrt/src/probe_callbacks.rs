@@ -2,8 +2,8 @@
 
 use mgb_core::notice;
 use mgb_core::{mps, work};
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::need::VARIABLES;
-use mgb_probe::size::Bytes;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::launch_view::Shared;

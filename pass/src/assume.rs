@@ -6,7 +6,7 @@
 /// The variable with the names.
 const VARIABLE: &str = "MGB_ASSUME";
 
-/// A proof.
+/// A proof that the user asks the pass to do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// No kernel keeps an address that it is given: `escape`.

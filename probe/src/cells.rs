@@ -17,10 +17,10 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::adaptive_wait::Spin;
 use crate::binder::binder;
 use crate::mapping::Mapping;
 use crate::signals::{self, Watch};
-use crate::spin::Spin;
 use crate::wire::state::{clear, is_answered, post, sleep};
 use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
 
@@ -65,7 +65,7 @@ struct Taken {
 /// Cells that calls without an answer leave to those with one.
 const KEPT: u32 = 8;
 /// How often to look for such an answer when every cell is taken.
-const LOOK: Duration = Duration::from_millis(1);
+const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
 /// How often a call that waits for a cell looks whether `mgbd` is alive.
 const FULL_CHECK: Duration = Duration::from_secs(1);
 
@@ -106,7 +106,11 @@ impl Cells {
             if self.gone() {
                 return Err(Gone);
             }
-            let patience = if taken.told == 0 { FULL_CHECK } else { LOOK };
+            let patience = if taken.told == 0 {
+                FULL_CHECK
+            } else {
+                ANSWER_INTERVAL
+            };
             self.freed.wait_for(&mut taken, patience);
         }
         let at = taken.free.trailing_zeros() as usize;

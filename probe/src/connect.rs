@@ -31,7 +31,7 @@ const TRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Why there is no connection. Lowercase fragments: they follow "mgb: ".
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens.
+    /// No `mgbd` listens at the socket.
     #[error("no mgbd at {0}")]
     NotRunning(PathBuf),
     /// The folder or the socket belongs to somebody else.
@@ -48,9 +48,9 @@ pub enum ConnectError {
     /// It speaks another version.
     #[error("mgbd speaks version {theirs} of the protocol, this program {ours}; use one version of both")]
     Version {
-        /// Its version.
+        /// The version of `mgbd`'s protocol.
         theirs: u32,
-        /// Ours.
+        /// The version of this program's protocol.
         ours: u32,
     },
     /// It turned the client away.
@@ -67,7 +67,7 @@ pub enum ConnectError {
     System {
         /// What was tried.
         what: &'static str,
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// Why it failed.
         error: Errno,

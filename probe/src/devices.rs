@@ -41,7 +41,7 @@ impl Devices {
         }
     }
 
-    /// The positions.
+    /// The positions of the devices, in the order in which the program sees them.
     pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }

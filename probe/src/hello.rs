@@ -40,7 +40,7 @@ pub struct Gpu {
     pub node_index: u32,
     /// `GPU-...`; the name that holds under MPS and device masks.
     pub uuid: String,
-    /// Product name.
+    /// The product name of the GPU, as NVML has it.
     pub name: String,
     /// Bytes of device memory.
     pub total_bytes: u64,
@@ -101,7 +101,7 @@ pub enum Answer {
     Refused {
         /// Version that this `mgbd` speaks.
         version: u32,
-        /// Why.
+        /// Why `mgbd` refuses, in words for the user.
         reason: String,
     },
 }

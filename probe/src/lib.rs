@@ -20,7 +20,9 @@
 )]
 
 mod activation;
+mod adaptive_wait;
 mod binder;
+pub mod byte_size;
 pub mod cancel;
 pub mod capi;
 mod cells;
@@ -34,18 +36,16 @@ mod job;
 mod lease;
 mod lenient;
 pub mod limited;
+pub mod log_markers;
 pub mod mapping;
 pub mod need;
 mod notice;
 mod numbering;
-pub mod printed;
 mod process;
 mod published;
 mod signals;
 pub mod site;
-pub mod size;
 mod socket;
-mod spin;
 pub mod sync;
 mod task;
 pub mod trace;
@@ -54,6 +54,7 @@ pub mod view;
 mod visible;
 pub mod wire;
 
+pub use adaptive_wait::Spin;
 pub use binder::{Binder, Constraints, Site, binder, set_binder};
 pub use client::{BeginRequest, Client, Turn};
 pub use connect::ConnectError;
@@ -67,6 +68,5 @@ pub use numbering::Numbering;
 pub use process::{client, numbered_gpus};
 pub use published::Published;
 pub use socket::{NODE_SOCKET, lock_path, node_socket_path, peer, socket_path};
-pub use spin::Spin;
 pub use task::{First, Grant, Grown, Refusal, TaskId};
 pub use visible::{VisibleError, visible_gpus};

@@ -83,23 +83,23 @@ pub struct RawNeed {
     pub size: u32,
     /// See [`Need::flags`]; likewise the rest.
     pub flags: u32,
-    /// See [`Need`].
+    /// The same as [`Need::peak_bytes`].
     pub peak_bytes: u64,
-    /// See [`Need`].
+    /// The same as [`Need::mapped_bytes`].
     pub mapped_bytes: u64,
-    /// See [`Need`].
+    /// The same as [`Need::grid_blocks`].
     pub grid_blocks: u64,
-    /// See [`Need`].
+    /// The same as [`Need::block_threads`].
     pub block_threads: u32,
-    /// See [`Need`].
+    /// The same as [`Need::registers`].
     pub registers: u32,
-    /// See [`Need`].
+    /// The same as [`Need::shared_bytes`].
     pub shared_bytes: u32,
-    /// See [`Need`].
+    /// The same as [`Need::priority`].
     pub priority: u32,
-    /// See [`Need`].
+    /// The same as [`Need::heap_bytes`].
     pub heap_bytes: u64,
-    /// See [`Need`].
+    /// The same as [`Need::deadline_ns`].
     pub deadline_ns: u64,
 }
 

@@ -3,11 +3,11 @@
 //! those that programs use first.
 
 /// Most GPUs of a node.
-pub const MOST: usize = 64;
+pub const MAX_GPUS: usize = 64;
 
 /// The GPU that each number stands for, both as positions in [`crate::Hello::gpus`]: a permutation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Numbering([u8; MOST]);
+pub struct Numbering([u8; MAX_GPUS]);
 
 impl Default for Numbering {
     /// Each number stands for itself.
@@ -29,7 +29,7 @@ impl Numbering {
     pub fn exchanging(from: u32, to: u32) -> Numbering {
         let mut numbering = Numbering::default();
         let (from, to) = (from as usize, to as usize);
-        if from < MOST && to < MOST {
+        if from < MAX_GPUS && to < MAX_GPUS {
             numbering.0.swap(from, to);
         }
         numbering
@@ -67,19 +67,19 @@ impl Numbering {
 
     /// The numbers that stand for another GPU than usual.
     pub fn moved(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..MOST as u32).filter(|number| self.gpu(*number) != *number)
+        (0..MAX_GPUS as u32).filter(|number| self.gpu(*number) != *number)
     }
 
     /// What the first `count` numbers stand for.
     pub fn first(&self, count: usize) -> Vec<u32> {
-        self.0[..count.min(MOST)]
+        self.0[..count.min(MAX_GPUS)]
             .iter()
             .map(|gpu| (*gpu).into())
             .collect()
     }
 
     /// As words of eight numbers each.
-    pub(crate) fn words(&self) -> [u64; MOST / 8] {
+    pub(crate) fn words(&self) -> [u64; MAX_GPUS / 8] {
         std::array::from_fn(|word| {
             let bytes = &self.0[word * 8..][..8];
             bytes
@@ -90,7 +90,7 @@ impl Numbering {
     }
 
     /// The same read again; `None`: it is no permutation.
-    pub(crate) fn from_words(words: &[u64; MOST / 8]) -> Option<Numbering> {
+    pub(crate) fn from_words(words: &[u64; MAX_GPUS / 8]) -> Option<Numbering> {
         let numbering = Numbering(std::array::from_fn(|at| words[at / 8].to_le_bytes()[at % 8]));
         numbering.is_permutation().then_some(numbering)
     }

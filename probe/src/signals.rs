@@ -25,12 +25,12 @@ const SIGNALS: [(c_int, &str); 3] = [
 ];
 /// How long requests are refused rather than wait, after such a signal: its handler in the program's own
 /// language runs once the calls that it is in have returned, some of which ask again where they are refused.
-const GRACE: Duration = Duration::from_secs(2);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a request that begins in that time may take all the same: what there is room for is granted by
 /// then, also by an `mgbd` that has much to do.
 const ANSWERED: Duration = Duration::from_millis(250);
 /// Handlers of the program's that can be told apart.
-const MOST: usize = 8;
+const MAX_HANDLERS: usize = 8;
 
 /// How many of the signals came while a thread waited.
 static CAME: AtomicU32 = AtomicU32::new(0);
@@ -45,15 +45,15 @@ struct Place {
     takes_info: AtomicBool,
 }
 
-static PLACES: [Place; MOST] = [const {
+static PLACES: [Place; MAX_HANDLERS] = [const {
     Place {
         handler: AtomicUsize::new(0),
         takes_info: AtomicBool::new(false),
     }
-}; MOST];
+}; MAX_HANDLERS];
 
 /// MGB's handlers, one for each place.
-static HANDLERS: [Handler; MOST] = [
+static HANDLERS: [Handler; MAX_HANDLERS] = [
     handle::<0>,
     handle::<1>,
     handle::<2>,
@@ -140,7 +140,7 @@ impl Drop for Watch {
 pub(crate) fn last() -> Option<&'static str> {
     let number = LAST.load(Ordering::Relaxed);
     let when = WHEN.load(Ordering::Relaxed);
-    if number == 0 || clock::nanoseconds().saturating_sub(when) > GRACE.as_nanos() as u64 {
+    if number == 0 || clock::nanoseconds().saturating_sub(when) > REFUSAL_TIMEOUT.as_nanos() as u64 {
         return None;
     }
     let named = SIGNALS.iter().find(|(signal, _)| signal.unsigned_abs() == number);

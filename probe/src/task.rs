@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::byte_size::Bytes;
 use crate::limited::Limited;
-use crate::printed::{LARGEST_GPU, MGBD_ENDED};
-use crate::size::Bytes;
+use crate::log_markers::{LARGEST_GPU, MGBD_ENDED};
 use crate::socket::socket_path;
 
 /// Identifies a task of this process: chosen by the client, unique in the

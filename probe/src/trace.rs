@@ -14,7 +14,7 @@ mod swap;
 
 pub use swap::{Swap, SwapKind, SwapParts, Swapped};
 
-/// One process.
+/// The line of one process in the trace file.
 #[derive(Debug, Serialize)]
 pub struct Line {
     version: u32,
@@ -72,7 +72,7 @@ pub struct Entry {
     pub launches: Option<u64>,
     /// Waiting for room.
     pub wait_ns: u64,
-    /// Holding it.
+    /// Nanoseconds for which the task held its grant.
     pub run_ns: u64,
     /// When it held room, and where. A later part of a task may be on another GPU.
     pub spans: Vec<Stretch>,
@@ -83,7 +83,7 @@ pub struct Entry {
 /// A stretch of time, in nanoseconds of the machine's monotonic clock: comparable between processes.
 #[derive(Debug, Serialize)]
 pub struct Stretch {
-    /// The GPU.
+    /// The index of the GPU.
     pub gpu: u32,
     /// From the grant,
     pub from_ns: u64,
@@ -94,7 +94,7 @@ pub struct Stretch {
 /// What lazy tasks allocated, in total.
 #[derive(Debug, Serialize)]
 pub struct LazyRecord {
-    /// Allocations.
+    /// How many allocations the lazy task has.
     pub objects: u64,
     /// Sum of the peaks, in bytes.
     pub peak: u64,

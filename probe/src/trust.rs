@@ -24,7 +24,7 @@ use crate::socket::{NODE_SOCKET, peer};
 /// Links on the way to a folder, as many as the kernel follows.
 const MAX_LINKS: u32 = 40;
 /// How a folder is opened: to look at, and to open files in.
-const LOOK: OFlags = OFlags::PATH
+const OPEN_FOLDER: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
@@ -201,7 +201,7 @@ fn mapped(map: &str) -> impl Iterator<Item = (u32, u32)> {
 /// Opens a folder by an absolute path. Says as well whether all folders above it are root's, which nobody
 /// else writes: then root has made it, or given it to its owner.
 fn reach(path: &Path) -> Result<(OwnedFd, bool), Untrusted> {
-    let root = || openat(CWD, "/", LOOK, Mode::empty());
+    let root = || openat(CWD, "/", OPEN_FOLDER, Mode::empty());
     let mut folder = root()?;
     // Root may have no number here, in a user namespace: then it is the owner of `/`, which is root's
     // everywhere.
@@ -213,7 +213,7 @@ fn reach(path: &Path) -> Result<(OwnedFd, bool), Untrusted> {
         let is_closed = stat.st_mode & OTHERS_WRITE == 0;
         let is_roots = roots.contains(&stat.st_uid);
         is_from_root &= is_closed && is_roots;
-        match openat(&folder, &name, LOOK, Mode::empty()) {
+        match openat(&folder, &name, OPEN_FOLDER, Mode::empty()) {
             Ok(next) => folder = next,
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 let target = match readlinkat(&folder, &name, Vec::new()) {

@@ -31,7 +31,7 @@ pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor}
 
 /// How long a reader waits for a document that holds still. A writer on a busy node may be without a core
 /// for many milliseconds; a stopped one never goes on.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The node as `mgbd` sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +51,12 @@ pub struct NodeView {
     pub mps_note: Option<String>,
     /// Milliseconds since `mgbd` started.
     pub uptime_ms: u64,
-    /// Connected clients.
+    /// How many clients are connected.
     pub clients: u32,
     /// Of those, that wait for their turn to initialise the driver or make a context.
     #[serde(default)]
     pub starting: u32,
-    /// The GPUs.
+    /// The GPUs of the node, by index.
     pub gpus: Vec<GpuView>,
     /// Who holds room.
     pub tasks: Vec<TaskView>,
@@ -86,11 +86,11 @@ pub struct NodeView {
 /// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Tasks granted.
+    /// How many tasks were granted.
     pub granted: u64,
-    /// Growths granted.
+    /// How many growths of tasks were granted.
     pub grown: u64,
-    /// Requests refused.
+    /// How many requests were refused.
     pub refused: u64,
     /// Times a task that waited was told to swap itself out.
     pub swapped_out: u64,
@@ -140,7 +140,7 @@ pub enum ViewError {
 
 /// Reads the view of the POSIX shared-memory name that the hello gave.
 pub fn read(name: &str) -> Result<NodeView, ViewError> {
-    read_within(name, PATIENCE)
+    read_within(name, READ_TIMEOUT)
 }
 
 fn read_within(name: &str, patience: Duration) -> Result<NodeView, ViewError> {

@@ -12,7 +12,7 @@ pub enum VisibleError {
     /// The list leaves nothing.
     #[error("CUDA_VISIBLE_DEVICES={0} leaves no GPU visible; unset it, or name GPUs by index or UUID")]
     Nothing(String),
-    /// MIG instances.
+    /// The list names MIG instances, which MGB does not share.
     #[error("CUDA_VISIBLE_DEVICES={0} names a MIG instance, which MGB cannot share; name whole GPUs")]
     Mig(String),
 }

@@ -56,6 +56,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// How long a task without a launch in flight may ask for nothing, while its
 /// process waits for room, before it counts as unable to go on. Being wrong
@@ -92,8 +93,8 @@ pub struct Holder {
 pub struct Blocked {
     /// The client that asked.
     pub client: ClientId,
-    /// GPUs it may go to, by index.
-    pub gpus: u64,
+    /// GPUs it may go to.
+    pub gpus: GpuSet,
     /// Bytes it asks for.
     pub bytes: u64,
     /// Bytes its own task holds there already (growth): they cannot help it.
@@ -204,12 +205,12 @@ fn moves(
     rooms[gpu].reclaiming || holders.iter().any(|holder| holder.gpu == gpu && goes_on(holder))
 }
 
-/// GPUs on which nobody who holds memory can go on, as a set by index.
-pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> u64 {
+/// GPUs on which nobody who holds memory can go on.
+pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> GpuSet {
     let ring = ring(holders, blocked, rooms, Count::Memory, |_| false);
     (0..rooms.len())
         .filter(|&gpu| !moves(holders, rooms, &ring, gpu, Count::Memory, false))
-        .fold(0, |mask, gpu| mask | 1 << gpu)
+        .collect()
 }
 
 /// Lets a request in that has wanted a GPU for itself very long, where all others on that GPU only wait.
@@ -339,7 +340,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
 }
 
 fn targets<'a>(request: &'a Blocked, rooms: &'a [Room]) -> impl Iterator<Item = usize> + 'a {
-    (0..rooms.len()).filter(|gpu| request.gpus & (1 << gpu) != 0)
+    (0..rooms.len()).filter(|gpu| request.gpus.contains(gpu))
 }
 
 /// Whether there would be room for the request on the GPU if others swapped out what they hold there: those

@@ -28,6 +28,7 @@ use std::time::Duration;
 pub use rule::Rule;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// How long a process is idle at least before its memory is evicted.
 pub const LEAST_IDLE: Duration = Duration::from_millis(100);
@@ -111,8 +112,8 @@ impl Speed {
 /// The GPUs and the host, as far as evictions concern them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// GPUs with an eviction under way, one bit each.
-    pub closed: u64,
+    /// GPUs with an eviction under way.
+    pub closed: GpuSet,
     /// By GPU: how much work its processes have lately, in thousandths of what fills it. None where it is
     /// missing.
     pub work: Vec<u32>,
@@ -126,7 +127,7 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], places: &Places, speed: Speed) -> V
     let at_work = |gpu: usize| places.work.get(gpu).is_some_and(|work| *work >= AT_WORK);
     let mut chosen: Vec<Idle> = Vec::new();
     for lack in lacks.iter().filter(|lack| lack.waited >= LEAST_WAIT) {
-        let ways = lack.gpus.iter().filter(|(gpu, _)| closed & (1 << gpu) == 0);
+        let ways = lack.gpus.iter().filter(|(gpu, _)| !closed.contains(gpu));
         let ways = ways.filter_map(|&(gpu, bytes)| {
             let there = |own: &&Idle| {
                 let wait = longest_wait(own.bytes, speed) + FAIR;
@@ -143,7 +144,7 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], places: &Places, speed: Speed) -> V
             continue;
         };
         host -= cost(&way).0;
-        closed |= way.iter().fold(0, |set, own| set | 1 << own.gpu);
+        closed |= way.iter().map(|own| own.gpu).collect();
         chosen.extend(way);
     }
     chosen
@@ -203,7 +204,7 @@ mod tests {
 
     fn places(closed: u64, host: u64) -> Places {
         Places {
-            closed,
+            closed: GpuSet::from_bits(closed),
             work: Vec::new(),
             host,
         }

@@ -16,6 +16,7 @@ mod contexts;
 mod entries;
 mod headroom;
 mod lasting;
+mod rooms;
 mod tasks;
 mod times;
 

@@ -22,6 +22,7 @@ pub mod daemon;
 pub mod deadlock;
 pub mod eviction;
 mod folders;
+pub mod gpu_set;
 pub mod holder;
 pub mod journal;
 mod kinship;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use mgb_probe::size;
+use mgb_probe::byte_size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
@@ -79,16 +79,16 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = broker::PATIENCE.as_secs())]
+    #[arg(long, value_name = "SECS", default_value_t = broker::PASSED_TIMEOUT.as_secs())]
     patience: u64,
     /// End when there was no client for so long, in seconds
     #[arg(long, value_name = "SECS")]
     idle_exit: Option<u64>,
     /// Bytes that tasks and their contexts may take together on each GPU, such as 16GiB
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     capacity: Option<u64>,
     /// Bytes that a process's context takes on a GPU
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     context: Option<u64>,
     /// Keep what programs took in this file, for the mgbd that is started next [default: beside the socket,
     /// with .past]
@@ -108,11 +108,11 @@ struct Options {
     #[arg(long, value_name = "MS", hide = true)]
     move_every: Option<u64>,
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     swap_memory: Option<u64>,
     /// Bytes that a process may have on a GPU beyond what it was granted, by the driver's word: libraries, or
     /// more than it said. The log tells of one that has more
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     overhead_limit: Option<u64>,
     /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole,
     /// which would take its neighbours with it

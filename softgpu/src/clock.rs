@@ -3,7 +3,7 @@
 
 use rustix::thread::{ClockId, Timespec};
 
-/// Now.
+/// Nanoseconds of the monotonic clock.
 pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a task waits for `mgb cluster prolog` at most.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PROLOG_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the memory of a suspended job may take to leave, beyond Slurm's two seconds. Seconds: enough for
 /// all of the largest GPUs.
 pub const OVERTIME: u32 = 60;
 
-/// The options.
+/// The options of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The folder with `bin/mgb`.
@@ -29,7 +29,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             prefix: PathBuf::from("/usr/local"),
-            patience: PATIENCE,
+            patience: PROLOG_TIMEOUT,
             suspends: Some(OVERTIME),
             required: false,
             fault: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The descriptor.
+/// The descriptor of standard error.
 const STDERR: libc::c_int = 2;
 /// A pipe that can be written takes so many bytes without blocking (`PIPE_BUF`).
 pub const PIECE: usize = 4096;

@@ -12,7 +12,7 @@ use crate::world::World;
 /// CUDA's `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, `_IS_MANAGED` and `_DEVICE_ORDINAL`.
 const ATTRIBUTES: [u32; 3] = [2, 8, 9];
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(10) {
         0..2 => free_memory(world),

@@ -29,7 +29,7 @@ functions! { Nvml:
 /// Bytes by the GPU's UUID.
 pub type Bytes = BTreeMap<String, u64>;
 
-/// Both accounts.
+/// The accounts of NVML and of the model.
 pub struct Books {
     nvml: Nvml,
     gpus: Vec<(String, usize)>,

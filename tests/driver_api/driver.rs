@@ -8,7 +8,7 @@ use mgb_abi::graph::{GraphExecUpdateResultInfo, GraphNodeParams, MemAllocNodePar
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_abi::vmm::MemAllocationProp;
 
-/// A `CUresult`.
+/// A code of type `CUresult`.
 pub type Code = c_int;
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: Code = 0;
@@ -19,7 +19,7 @@ pub const OUT_OF_MEMORY: Code = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`, which every call of a forked child answers.
 pub const NOT_INITIALIZED: Code = 3;
 
-/// A `CUipcMemHandle`.
+/// The bytes of a `CUipcMemHandle`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Handle(pub [u8; 64]);

@@ -47,7 +47,7 @@ impl Effect {
 pub struct Temporary {
     /// Its address, which is there with the node.
     pub address: u64,
-    /// Its bytes.
+    /// The size of the memory in bytes.
     pub bytes: usize,
     /// What the graph fills it with.
     pub fill: Option<u8>,
@@ -55,7 +55,7 @@ pub struct Temporary {
     pub is_freed: bool,
 }
 
-/// A graph.
+/// A graph that was made.
 pub struct Graph {
     number: usize,
     handle: usize,
@@ -77,7 +77,7 @@ pub struct Exec {
     device: usize,
     effects: Vec<Effect>,
     leaves: Vec<Temporary>,
-    /// As [`Graph::bytes`].
+    /// The same as [`Graph::bytes`].
     pub bytes: u64,
     is_dead: bool,
     auto_free: bool,
@@ -132,7 +132,7 @@ impl Exec {
     }
 }
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(12) {
         0..2 => make(world),

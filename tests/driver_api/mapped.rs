@@ -17,18 +17,18 @@ pub struct Range {
     maps: Vec<(u64, u64, usize)>,
 }
 
-/// Physical memory.
+/// Physical memory of a device.
 pub struct Physical {
     number: usize,
     handle: u64,
-    /// Its bytes.
+    /// The size of the memory in bytes.
     pub bytes: u64,
     device: usize,
     handles: u32,
     maps: u32,
 }
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(12) {
         0..2 => create(world),

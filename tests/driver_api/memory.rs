@@ -10,7 +10,7 @@ use crate::world::World;
 pub enum Kind {
     /// `cuMemAlloc`'s, and `cuMemAllocPitch`'s.
     Plain,
-    /// `cuMemAllocManaged`'s.
+    /// Memory of `cuMemAllocManaged`.
     Managed,
     /// Of a pool, or of a device's default one (0), in stream order.
     Pool(usize),
@@ -22,18 +22,18 @@ pub enum Kind {
     Mapped(usize),
 }
 
-/// An object.
+/// An object in memory.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Its number.
+    /// The number of the object.
     pub number: usize,
     /// Its first byte.
     pub address: u64,
-    /// Its bytes.
+    /// The size of the object in bytes.
     pub bytes: usize,
-    /// See [`Kind`].
+    /// How the object was allocated.
     pub kind: Kind,
-    /// Its device.
+    /// The device of the object.
     pub device: usize,
     /// What all of it is, if it was written.
     pub fill: Option<u8>,

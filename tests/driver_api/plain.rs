@@ -4,7 +4,7 @@ use crate::driver::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, driver};
 use crate::memory::{self, Kind};
 use crate::world::World;
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(12) {
         0..4 => allocate(world),

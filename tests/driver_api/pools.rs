@@ -18,7 +18,7 @@ pub struct Pool {
     device: Option<usize>,
 }
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(12) {
         0..2 => create(world),

@@ -8,12 +8,12 @@ use crate::world::{Capturing, World};
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture goes on.
 const WRONG_THREAD: Code = 908;
 
-/// A stream.
+/// A stream of a device.
 pub struct Stream {
     number: usize,
-    /// Its handle.
+    /// The handle of the stream.
     pub handle: usize,
-    /// Its device.
+    /// The device of the stream.
     pub device: usize,
     blocking: bool,
     capture: Option<Capture>,
@@ -27,7 +27,7 @@ struct Capture {
     temporaries: Vec<Temporary>,
 }
 
-/// An event.
+/// An event of a stream.
 pub struct Event {
     number: usize,
     handle: usize,
@@ -54,7 +54,7 @@ pub fn name(world: &World, handle: usize) -> String {
     known.map_or_else(|| "s0".to_owned(), |stream| format!("s{}", stream.number))
 }
 
-/// One step.
+/// Makes one drawn step.
 pub fn step(world: &mut World) {
     match world.draw.below(16) {
         0..2 => create(world),

@@ -14,7 +14,7 @@ use crate::pools::Pool;
 use crate::streams::{Event, Stream};
 
 /// Most bytes that the objects of one thread have on GPUs.
-const MOST: u64 = 24 << 20;
+const MAX_BYTES: u64 = 24 << 20;
 /// What the driver hands out at a time.
 pub const GRANULE: u64 = 2 << 20;
 
@@ -58,7 +58,7 @@ impl Shared {
 
 /// One thread's objects.
 pub struct World {
-    /// The seed.
+    /// The seed that the program is drawn from.
     pub seed: u64,
     /// Where decisions come from.
     pub draw: Draw,
@@ -70,23 +70,23 @@ pub struct World {
     pub is_beside: bool,
     /// How many devices there are.
     pub devices: usize,
-    /// See [`Shared`].
+    /// What all threads share.
     pub shared: Arc<Shared>,
     /// Memory that the GPU can use.
     pub memory: Vec<Memory>,
     /// Pools that this thread made.
     pub pools: Vec<Pool>,
-    /// Streams.
+    /// The streams there are.
     pub streams: Vec<Stream>,
-    /// Events.
+    /// The events there are.
     pub events: Vec<Event>,
-    /// Graphs.
+    /// The graphs there are.
     pub graphs: Vec<Graph>,
-    /// Executable graphs.
+    /// The executable graphs there are.
     pub execs: Vec<Exec>,
     /// Addresses, with what is mapped there.
     pub ranges: Vec<Range>,
-    /// Physical memory.
+    /// The physical memory there is.
     pub physical: Vec<Physical>,
     /// Arrays: number, handle, width and height.
     pub arrays: Vec<(usize, usize, [usize; 2], usize)>,
@@ -196,7 +196,7 @@ impl World {
             .sum();
         let graphs = self.graphs.iter().map(|graph| graph.bytes);
         let graphs: u64 = graphs.chain(self.execs.iter().map(|exec| exec.bytes)).sum();
-        memory + physical + arrays + graphs + rounded(bytes) <= MOST
+        memory + physical + arrays + graphs + rounded(bytes) <= MAX_BYTES
     }
 
     /// The bytes of something new.

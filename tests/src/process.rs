@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::wait::{self, PATIENCE};
+use crate::wait::{self, TEST_TIMEOUT};
 
 /// What a program left when it ended.
 #[derive(Debug)]
@@ -126,10 +126,10 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// When it does not end within [`PATIENCE`]; it is killed then.
+    /// When it does not end within [`TEST_TIMEOUT`]; it is killed then.
     #[track_caller]
     pub fn end(self) -> Ended {
-        self.end_within(PATIENCE)
+        self.end_within(TEST_TIMEOUT)
     }
 
     /// Waits for its end, `patience` at most.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// One process.
+/// The trace of one process.
 #[derive(Debug, Deserialize)]
 pub struct Process {
     /// Its process id.
@@ -45,7 +45,7 @@ pub struct Task {
 /// A stretch of time on one GPU.
 #[derive(Debug, Deserialize)]
 pub struct Span {
-    /// The GPU.
+    /// The index of the GPU.
     pub gpu: u32,
 }
 
@@ -54,13 +54,13 @@ pub struct Span {
 pub struct Swap {
     /// `evicted`, `restored` or `moved`.
     pub kind: String,
-    /// The GPU.
+    /// The index of the GPU.
     pub gpu: u32,
-    /// Bytes.
+    /// The bytes that were swapped.
     pub bytes: u64,
-    /// From,
+    /// The time of the start in nanoseconds.
     pub from_ns: u64,
-    /// to.
+    /// The time of the end in nanoseconds.
     pub to_ns: u64,
     /// Waiting for the GPU to come to rest.
     pub rest_ns: u64,

@@ -8,7 +8,7 @@ use mgb_tests::prefix::{prefix, repository};
 use mgb_tests::process::{Running, command};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(300);
 
 const GOOD: &str = r#"
 #include <cstdio>
@@ -57,7 +57,7 @@ fn a_program_that_does_not_build_is_in_the_table_with_the_others() {
             .env("MGB_PREFIX", prefix())
             .env("PYTHONDONTWRITEBYTECODE", "1"),
     )
-    .end_within(PATIENCE)
+    .end_within(COMPARE_TIMEOUT)
     .success();
     for words in [
         "2 programs: 1 build with the plain compiler, 1 of them with MGB",

@@ -11,7 +11,7 @@ use mgb_tests::process::Running;
 use mgb_tests::{built, plain};
 
 /// A case waits for nothing, and some programs have fifty.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
+const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(240);
 
 fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
     let path = built::conformance().join(&program.name);
@@ -22,7 +22,7 @@ fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
 }
 
 fn run(command: &mut Command) -> Output {
-    parse(&Running::start(command).end_within(PATIENCE).success())
+    parse(&Running::start(command).end_within(PROGRAM_TIMEOUT).success())
 }
 
 fn check(command: impl Fn(&Program) -> Command) {

@@ -20,7 +20,7 @@ use mgb_tests::{built, plain};
 const SLICE: u64 = 40;
 
 /// A process watches over its own seeds; this is for all of a slice, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const SLICE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The program that was not rebuilt.
 const BEHIND_THE_FRONT: &str = "plain";
@@ -98,7 +98,7 @@ fn programs() -> PathBuf {
 
 /// What the calls of each seed answered that fail on purpose, as a sum.
 fn answers(program: Running) -> BTreeMap<u64, String> {
-    let output = program.end_within(PATIENCE).success();
+    let output = program.end_within(SLICE_TIMEOUT).success();
     output
         .lines()
         .filter_map(|line| {

@@ -9,7 +9,7 @@ use mgb_tests::prefix::{prefix, repository};
 use mgb_tests::process::{Running, command};
 
 /// Its parts have limits of their own, which add up to less.
-const PATIENCE: Duration = Duration::from_secs(1000);
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(1000);
 
 #[test]
 fn a_part_of_the_trial_is_right() {
@@ -21,7 +21,7 @@ fn a_part_of_the_trial_is_right() {
         .arg("--examples")
         .arg(examples);
     trial.current_dir(repository());
-    let said = Running::start(&mut trial).end_within(PATIENCE).success();
+    let said = Running::start(&mut trial).end_within(TRIAL_TIMEOUT).success();
     match said.split_once("slurm.py: left out: ") {
         Some((_, why)) => eprintln!("left out: {why}"),
         None => assert!(said.contains("slurm.py: 0 wrong"), "{said}"),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use mgb_probe::printed::{GPU_FAILED, LARGEST_GPU};
+use mgb_probe::log_markers::{GPU_FAILED, LARGEST_GPU};
 use serde::{Deserialize, Serialize};
 
 /// How much of a log's end is looked at.
@@ -24,7 +24,7 @@ const OUT_OF_MEMORY: [&str; 4] = [
 pub enum Cause {
     /// Its log says that the GPU had no memory left.
     OutOfMemory {
-        /// The line.
+        /// The line of the log that says so.
         log_line: String,
     },
     /// A task of it can never fit on any GPU: MGB refused it.
@@ -45,17 +45,17 @@ pub enum Cause {
     },
     /// A signal ended it.
     Signal {
-        /// Its number.
+        /// The number of the signal.
         signal: i32,
     },
     /// It ended with an exit code other than 0, and its log says nothing known.
     Exit {
-        /// The code.
+        /// The code of the exit.
         code: i32,
     },
     /// It could not be started.
     NotStarted {
-        /// Why.
+        /// The reason in words.
         reason: String,
     },
 }

@@ -20,7 +20,7 @@ use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
 /// How long jobs may take to end after SIGTERM before they are killed.
-const GRACE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Follows a batch.
 pub trait Observer {
@@ -215,7 +215,7 @@ impl Batch<'_> {
             for (_, outcome) in std::mem::take(&mut self.postponed) {
                 self.end(outcome);
             }
-            self.force_at = Some(Instant::now() + GRACE);
+            self.force_at = Some(Instant::now() + KILL_TIMEOUT);
             self.observer.stopping(false);
             self.stop_all(Signal::TERM);
         }

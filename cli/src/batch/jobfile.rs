@@ -16,7 +16,7 @@ const SHELL: &str = "/bin/sh";
 /// Where jobs write what the batch's summary is made of.
 const TRACE: &str = "MGB_TRACE";
 
-/// One job.
+/// A job of a job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// From 1, in the order of the file.
@@ -29,7 +29,7 @@ pub struct Job {
     pub gpus: Option<u32>,
     /// The program's file.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the job's command.
     pub arguments: Vec<String>,
     /// Variables of its environment beside the batch's.
     pub environment: Vec<(String, String)>,

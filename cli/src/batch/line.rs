@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use mgb_probe::size;
+use mgb_probe::byte_size;
 
 /// What makes a shell read the rest of a line.
 const SHELL: &str = "sh:";
@@ -14,7 +14,7 @@ const NEED: &str = "need=";
 /// What begins with a number of GPUs.
 const GPUS: &str = "gpus=";
 /// Most GPUs of a job.
-const MOST_GPUS: u32 = 64;
+const MAX_GPUS: u32 = 64;
 
 /// What a line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Line {
                     return Err("need= is given twice".to_owned());
                 }
                 let value = value_of(word)?;
-                line.need = Some(size::parse(&value).map_err(|error| error.to_string())?);
+                line.need = Some(byte_size::parse(&value).map_err(|error| error.to_string())?);
             } else if word.starts_with(GPUS) {
                 if line.gpus.is_some() {
                     return Err("gpus= is given twice".to_owned());
@@ -90,8 +90,8 @@ impl Line {
 
 /// A number of GPUs.
 fn count(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|count| (1..=MOST_GPUS).contains(count));
-    number.ok_or_else(|| format!("gpus={text} is no number of GPUs from 1 to {MOST_GPUS}"))
+    let number = text.parse().ok().filter(|count| (1..=MAX_GPUS).contains(count));
+    number.ok_or_else(|| format!("gpus={text} is no number of GPUs from 1 to {MAX_GPUS}"))
 }
 
 /// The text behind `sh:`.

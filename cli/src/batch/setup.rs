@@ -12,7 +12,7 @@ use crate::parallel::Parallel;
 pub struct Setup {
     /// `mgb` itself: each job starts as `mgb run`.
     pub mgb: PathBuf,
-    /// The GPUs.
+    /// The GPUs that the batch runs on.
     pub machine: Machine,
     /// Variables of every job, beside those of the batch.
     pub environment: Vec<(OsString, OsString)>,

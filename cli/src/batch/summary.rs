@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::cause::Cause;
 use super::outcome::{BatchOutcome, JobOutcome, State};

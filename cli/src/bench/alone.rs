@@ -7,7 +7,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use super::crowding;
+use super::memory_pressure;
 use super::profile;
 use super::results::AloneEntry;
 use crate::batch::jobfile::Job;
@@ -52,7 +52,7 @@ fn entry(job: &JobOutcome, samples: &[Sample]) -> Result<AloneEntry> {
         wall_s: job.ran.as_secs_f64(),
         cpu_s: job.cpu.as_secs_f64(),
         host_peak_bytes: job.host_peak_bytes,
-        gpu_peak_bytes: crowding::peak_alone(job, samples),
+        gpu_peak_bytes: memory_pressure::peak_alone(job, samples),
         profile: profile::of_log(&said),
         checksum: profile::checksums(&said),
     })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mgb_probe::size;
+use mgb_probe::byte_size;
 
 use crate::parallel::Parallel;
 
@@ -11,7 +11,7 @@ use crate::parallel::Parallel;
 pub enum Mps {
     /// mgbd's own, for all policies.
     On,
-    /// None.
+    /// No policy runs under MPS.
     Off,
     /// With it, then without.
     Both,
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_enum)]
     pub mps: Option<Mps>,
     /// Make each GPU this small: by a ballast on real GPUs, by their size on software GPUs.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     pub capacity: Option<u64>,
     /// How often to run each mix under each policy [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

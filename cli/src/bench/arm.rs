@@ -16,7 +16,7 @@ pub struct Arm {
     pub policy: String,
     /// The queue discipline's name, as mgbd takes it; none for its default.
     pub queue: Option<String>,
-    /// Under MPS.
+    /// Whether the arm runs under MPS.
     pub mps: bool,
     /// Jobs at once: a number, or `auto`; none for what the policy says itself.
     pub at_once: Option<String>,

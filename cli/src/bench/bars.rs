@@ -1,6 +1,6 @@
 //! A picture of bars: for each mix a group, in it a bar a policy.
 
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::{LEFT, PLOT, place};
 
 /// Heights in the drawing's own units.
@@ -11,9 +11,9 @@ const AXIS: f64 = 20.0;
 /// A bar: a policy, its value, and whether it can be compared.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// The policy.
+    /// The policy whose bar this is.
     pub policy: String,
-    /// The value.
+    /// The value that the bar shows.
     pub value: f64,
     /// False for one that comes of failed jobs: it is drawn hollow.
     pub comparable: bool,

@@ -37,7 +37,7 @@ pub struct Bound {
     pub host_s: f64,
     /// Copies to devices over links,
     pub copies_in_s: f64,
-    /// and back.
+    /// Seconds of copies from GPUs to the host.
     pub copies_out_s: f64,
     /// The longest job.
     pub longest_s: f64,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use mgb_probe::Hello;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::auto;
@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::node;
 use crate::prefix::Prefix;
 
-/// A GPU.
+/// The facts about a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuFacts {
     /// `GPU-...`
@@ -24,7 +24,7 @@ pub struct GpuFacts {
     pub total_bytes: u64,
 }
 
-/// A machine.
+/// The facts about a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Software GPUs: the figures show function, never speed.
@@ -135,7 +135,7 @@ fn of_git(folder: &Path) -> Option<String> {
 /// On what a document's figures were measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The machine.
+    /// The facts about the machine.
     pub machine: MachineFacts,
     /// What MGB was built from.
     pub commit: String,

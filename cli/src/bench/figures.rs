@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A mix under a policy: means over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// The mix.
+    /// The name of the mix.
     pub mix: String,
     /// The policy, with queue discipline, jobs at once and MPS, in words.
     pub policy: String,

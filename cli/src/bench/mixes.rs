@@ -56,7 +56,7 @@ pub struct Mixes {
     pub mixes: Vec<Mix>,
 }
 
-/// One mix.
+/// A mix of jobs.
 #[derive(Clone, Debug)]
 pub struct Mix {
     /// How it is asked for.

@@ -10,7 +10,7 @@ use super::figures::Figures;
 use super::results::{MixEntry, Results, Run};
 use super::table;
 use crate::batch::outcome::BatchOutcome;
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 
@@ -26,7 +26,7 @@ pub fn write(results: &Results, file: &Path) -> Result<()> {
 const HOW_TO_READ_BARS: &str = "How many times better than one process a GPU (sa). Hollow bars are of runs in which jobs \
     failed: a failed job is short, so they are no gain. The red line is what a schedule at the bound would have.";
 
-/// The page.
+/// The HTML page of the results.
 pub fn text(results: &Results) -> String {
     let title = "MGB: what sharing gains on this node";
     let note = |text: &str| Element::new("p").class("note").text(text);

@@ -15,7 +15,7 @@ pub struct Profile {
     pub kernels_s: f64,
     /// Copied to the device,
     pub bytes_in: u64,
-    /// and back.
+    /// Bytes that are copied from GPUs to the host.
     pub bytes_out: u64,
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
-use super::asked::Asked;
+use super::bench_plan::Asked;
 use super::bound::Bound;
 use super::facts::Facts;
 use super::figures::Figures;
@@ -20,12 +20,12 @@ use crate::out;
 /// The version of [`Results`]'s layout.
 pub const VERSION: u32 = 1;
 
-/// The document.
+/// The document of a bench's results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// The layout.
+    /// The version of the layout.
     pub version: u32,
-    /// On what.
+    /// The facts about what was measured on.
     #[serde(flatten)]
     pub facts: Facts,
     /// What was asked for last.
@@ -40,7 +40,7 @@ pub struct Results {
     pub figures: Vec<Figures>,
 }
 
-/// A mix.
+/// The results of a mix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MixEntry {
     /// How it is asked for.
@@ -56,11 +56,11 @@ pub struct MixEntry {
 /// A job alone, as its plain binary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AloneEntry {
-    /// The command.
+    /// The command of the job.
     pub command: String,
     /// Seconds from its process's start to its end.
     pub wall_s: f64,
-    /// Processor seconds.
+    /// Processor seconds that the job took.
     pub cpu_s: f64,
     /// The most host memory it had, in bytes.
     pub host_peak_bytes: u64,
@@ -78,7 +78,7 @@ pub struct AloneEntry {
 pub struct Run {
     /// The mix's name.
     pub mix: String,
-    /// Under what.
+    /// The arm that was run.
     #[serde(flatten)]
     pub arm: Arm,
     /// Which run of the same, from 1.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::alone;
 use super::arm::Arm;
 use super::bound::{Alone, Bound, Resources};
 use super::compare;
-use super::crowding;
+use super::memory_pressure;
 use super::mixes::Mix;
 use super::profile::{self, Output};
 use super::results::{JobResult, MixEntry, Results, Run, thinned};
@@ -29,11 +29,11 @@ const SAMPLES: usize = 250;
 
 /// A measurement under way.
 pub struct Session<'a> {
-    /// The node.
+    /// The node and what is set up on it.
     pub setting: &'a Setting,
     /// What is compared.
     pub arms: &'a [Arm],
-    /// How often.
+    /// How often each arm is run.
     pub runs: usize,
     /// Where the document is.
     pub file: &'a Path,
@@ -212,7 +212,7 @@ impl Session<'_> {
         let said: Vec<JobResult> = batch.jobs.iter().map(|job| job_result(job, results)).collect();
         if arm.places_processes() {
             let peak = |command: &str| results.alone(command).and_then(|alone| alone.gpu_peak_bytes);
-            crowding::explain(&mut batch, &said, peak, self.setting.capacity);
+            memory_pressure::explain(&mut batch, &said, peak, self.setting.capacity);
         }
         // A document goes to other machines, logs stay.
         for log in batch.jobs.iter_mut().filter_map(|job| job.log.as_mut()) {

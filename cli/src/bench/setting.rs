@@ -26,7 +26,7 @@ const ROUND: u64 = 1 << 30;
 pub struct Node {
     /// Where MGB is.
     pub prefix: Prefix,
-    /// Which GPUs.
+    /// The GPUs that are measured.
     pub machine: Machine,
 }
 
@@ -95,8 +95,8 @@ impl Setting {
         if capacity > free + (1 << 30) {
             bail!(
                 "--capacity {} is more than a GPU has free: {}",
-                mgb_probe::size::Bytes(capacity),
-                mgb_probe::size::Bytes(free)
+                mgb_probe::byte_size::Bytes(capacity),
+                mgb_probe::byte_size::Bytes(free)
             );
         }
         Ok(Self {

@@ -6,7 +6,7 @@ use super::figures::{Figures, geometric_means};
 use super::results::Results;
 use crate::table::{Table, plural};
 
-/// The columns.
+/// The heads of the columns.
 pub const HEAD: [&str; 10] = [
     "mix",
     "policy",
@@ -60,7 +60,7 @@ pub fn conditions(results: &Results) -> String {
     let mut text = format!(
         "{}; sizes are parts of {} a GPU{}; seed {}, commit {}",
         facts.machine.describe(),
-        mgb_probe::size::Bytes(facts.settings.capacity_bytes),
+        mgb_probe::byte_size::Bytes(facts.settings.capacity_bytes),
         if facts.settings.ballast {
             ", a ballast holds the rest"
         } else {

@@ -2,7 +2,7 @@
 //!
 //! clang leaves it in the object, and links it only where the link is told to: else the program lacks its
 //! kernels, and nothing says so before it runs. So a link of such objects is told to. The pass leaves
-//! bitcode beside it, its *parts* (pass/src/device/across.rs), from which one more object is made here: the
+//! bitcode beside it, its *parts* (pass/src/device/rdc_link.rs), from which one more object is made here: the
 //! kernels' host code for the software GPU.
 
 use std::ffi::{OsStr, OsString};
@@ -19,9 +19,9 @@ use object::{Object, ObjectSection, ReadCache, ReadRef};
 use tempfile::TempDir;
 
 use super::language::Language;
+use super::lto::BITCODE;
 use super::parse::{Argument, CommandLine, Kind};
 use super::table::Meaning;
-use super::whole::BITCODE;
 use super::{spawn, tools};
 
 /// Where clang leaves device code for the link.

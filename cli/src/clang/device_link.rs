@@ -13,9 +13,9 @@ use super::spawn;
 
 /// What does it.
 pub struct Tools<'a> {
-    /// clang itself.
+    /// The path of clang itself.
     pub clang: &'a Path,
-    /// The pass.
+    /// The path of the pass's plugin.
     pub plugin: &'a Path,
     /// The folder of CUDA's own tools.
     pub folder: PathBuf,

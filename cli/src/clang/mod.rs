@@ -5,6 +5,7 @@ pub mod cmake;
 mod device_link;
 pub mod gcc;
 pub mod language;
+pub mod lto;
 mod openmp;
 mod parse;
 mod preprocess;
@@ -14,7 +15,6 @@ mod spawn;
 mod table;
 pub mod tools;
 mod translate;
-pub mod whole;
 
 #[cfg(test)]
 mod golden;
@@ -31,12 +31,12 @@ use crate::legacy;
 use crate::prefix::Prefix;
 use across::DeviceCode;
 use language::Language;
+use lto::Lto;
 use parse::{CommandLine, Kind};
 use rules::Rules;
 use spawn::Surroundings;
 use table::Meaning;
 use translate::{Parts, translate};
-use whole::Lto;
 
 pub use spawn::{exit_as, output};
 
@@ -80,7 +80,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
         crate::out::tell!("{told}");
     }
     if line.runs_linker() && line.lto() == Lto::Thin {
-        crate::out::tell!("{}", whole::THIN);
+        crate::out::tell!("{}", lto::THIN);
     }
     let status = if line.generates_code() || device.is_some() {
         let cuda = parts.cuda.as_ref().filter(|_| device.is_some());

@@ -9,7 +9,7 @@ use super::table::{self, Meaning};
 /// One argument: an option with its value, or an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// The option.
+    /// The word of the option.
     pub word: OsString,
     /// Its value, where that is a word of its own.
     pub value: Option<OsString>,

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::language::Language;
+use super::lto;
 use super::parse::{Argument, CommandLine, Kind};
 use super::table::Meaning;
-use super::whole;
 use crate::cuda::Cuda;
 use crate::legacy;
 use crate::prefix::Prefix;
@@ -64,7 +64,7 @@ pub fn translate(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     for argument in &line.arguments {
         words.extend(shared_runtime(argument, runtime));
     }
-    words.extend(whole::link(line, parts.plugin.as_deref(), parts.lacks_lld)?);
+    words.extend(lto::link(line, parts.plugin.as_deref(), parts.lacks_lld)?);
     if line.links() {
         words.extend(libraries(line, parts)?);
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::outbox::Outbox;
+use super::accounting_spool::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm;
 use crate::slurm::record::{self, Record};
@@ -13,9 +13,9 @@ use crate::slurm::record::{self, Record};
 /// How often it is tried: other nodes of the job write theirs into the same comment.
 const TRIES: u32 = 8;
 /// The most that one try counts for in the pause after it.
-const LONGEST_STEP: Duration = Duration::from_millis(500);
+const MAX_STEP: Duration = Duration::from_millis(500);
 /// How long slurmdbd may be away before the next health check has to come back to it.
-const PATIENCE: Duration = Duration::from_secs(45);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(45);
 /// How soon it is tried again: at first, and twice as late each time, up to the second.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];
 
@@ -26,7 +26,7 @@ pub struct Args {}
 /// Runs the command.
 pub fn run(_: &Args) -> Outcome {
     let outbox = Outbox::of_node();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + DELIVERY_TIMEOUT;
     let mut pause = PAUSES[0];
     while let Some(lock) = outbox.lock().code(exit::NODE)? {
         let mut error = None;
@@ -116,7 +116,7 @@ fn add(
         // so after about the time that this node took for the same; the next look is later than that. Nodes
         // that began together are to come apart.
         let apart = 1.0 + f64::from(std::process::id() % 10) / 5.0;
-        wait(began.elapsed().min(LONGEST_STEP).mul_f64(apart) + Duration::from_millis(20));
+        wait(began.elapsed().min(MAX_STEP).mul_f64(apart) + Duration::from_millis(20));
     }
     Err(NotYet.into())
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
-use super::outbox::Outbox;
+use super::accounting_spool::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::record::{self, Record};
 use crate::{daemon, out, slurm};

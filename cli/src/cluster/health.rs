@@ -8,13 +8,13 @@ use anyhow::Result;
 use mgb_probe::view::{GpuView, NodeView};
 use mgb_probe::{Client, NODE_SOCKET};
 
-use super::outbox::Outbox;
+use super::accounting_spool::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::{self, note, summary::Summary};
 use crate::{daemon, out};
 
 /// A restart of mgbd takes less: the next one is there after a second, or systemd has given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 /// What begins the reason of a drain that is ours to end.
 const OWN: &str = "mgb: ";
 /// After as many seconds what Slurm has is written again although nothing has changed.
@@ -37,7 +37,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let seen = look(PATIENCE);
+    let seen = look(RESTART_TIMEOUT);
     let fault = fault(&seen);
     if args.print {
         out::print(&match (&seen, &fault) {

@@ -1,11 +1,11 @@
 //! `mgb cluster`: a node of a Slurm cluster. Slurm places jobs on nodes; on the node mgbd packs them.
 
+mod accounting_spool;
 mod check;
 mod deliver;
 mod epilog;
 mod health;
 pub mod job;
-mod outbox;
 mod plugin;
 mod prolog;
 mod setup;

@@ -37,9 +37,9 @@ pub struct Args {
 /// A version of Slurm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// The year.
+    /// The year of the release.
     pub major: u8,
-    /// The month.
+    /// The month of the release.
     pub minor: u8,
     /// Its number among the corrections.
     pub micro: u8,

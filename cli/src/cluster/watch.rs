@@ -27,7 +27,7 @@ use crate::daemon;
 use crate::exit::{self, Outcome, WithCode};
 
 /// How often it looks after what did not work at once. Memory has two seconds to leave.
-const PERIOD: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// The same while there is nothing to do: a signal wakes it, and so does the first task's end.
 const REST: Duration = Duration::from_secs(60);
 
@@ -135,7 +135,7 @@ fn take(signal: &SignalFd) {
 
 /// Waits for a signal, or a moment; true: the step's tasks have ended.
 fn is_over(first: &OwnedFd, signals: [&SignalFd; 2], is_busy: bool) -> bool {
-    let rest = if is_busy { PERIOD } else { REST };
+    let rest = if is_busy { SAMPLE_INTERVAL } else { REST };
     let wait = Timespec {
         tv_sec: rest.as_secs() as i64,
         tv_nsec: i64::from(rest.subsec_nanos()),
@@ -149,7 +149,7 @@ fn is_over(first: &OwnedFd, signals: [&SignalFd; 2], is_busy: bool) -> bool {
     // The first one has; others may go on.
     let others = has_ended && siblings();
     if others {
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(SAMPLE_INTERVAL);
     }
     has_ended && !others
 }

@@ -44,7 +44,7 @@ impl Drop for Private {
 
 /// As a user stops it, so that it stops its MPS as well; by force if that does not help.
 fn stop(child: &mut Child) {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const STOP_TIMEOUT: Duration = Duration::from_secs(10);
     let signal = |signal| {
         if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
             // It has ended already: as wanted. The number is not reused before it is waited for.
@@ -52,7 +52,7 @@ fn stop(child: &mut Child) {
         }
     };
     signal(rustix::process::Signal::TERM);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STOP_TIMEOUT;
     while matches!(child.try_wait(), Ok(None)) {
         if Instant::now() > deadline {
             let _ = child.kill();

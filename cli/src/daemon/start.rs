@@ -85,7 +85,7 @@ pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
 
 /// A daemon, and where its part of the log begins.
 pub struct Logged {
-    /// Its process.
+    /// The process of the daemon.
     pub child: Child,
     log: PathBuf,
     from: u64,

@@ -7,7 +7,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mgb_probe::{Client, Hello, size};
+use mgb_probe::{Client, Hello, byte_size};
 use mgb_scheduler::Policy;
 use tempfile::TempDir;
 
@@ -58,7 +58,7 @@ pub struct Args {
     policies: Vec<Policy>,
     /// Leave so much free on every GPU, by holding the rest [default: 16GiB on real GPUs, all on software
     /// GPUs].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     leave: Option<u64>,
     /// What the jobs do between their GPU phases [default: compute on real GPUs, wait on software GPUs].
     #[arg(long, value_enum, value_name = "KIND")]

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::table::{self, DemoOutcome};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 
@@ -18,7 +18,7 @@ pub fn write(demo: &DemoOutcome, file: &Path) -> Result<()> {
     std::fs::write(file, text(demo)).with_context(|| format!("failed to write the page {}", file.display()))
 }
 
-/// The page.
+/// The HTML page of the demo.
 pub fn text(demo: &DemoOutcome) -> String {
     let longest = demo.policies.iter().map(|row| row.batch.makespan).max();
     let scale = Scale::new(longest.unwrap_or_default());

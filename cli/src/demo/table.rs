@@ -26,12 +26,12 @@ pub struct DemoOutcome {
     pub policies: Vec<Row>,
 }
 
-/// One policy.
+/// The row of a policy.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// How many times shorter its makespan was than that of `sa`.
     pub speed_up: Option<f64>,
-    /// The batch.
+    /// The outcome of the batch.
     #[serde(flatten)]
     pub batch: BatchOutcome,
     /// The node while it ran.
@@ -134,7 +134,7 @@ pub fn conditions(demo: &DemoOutcome) -> String {
         plural(jobs, "job"),
         plural(gpus, "GPU"),
         demo.gpu,
-        mgb_probe::size::Bytes(demo.capacity_bytes)
+        mgb_probe::byte_size::Bytes(demo.capacity_bytes)
     );
     text.push_str(match demo.host_phase {
         "wait" => "host phases wait, as for a disk",

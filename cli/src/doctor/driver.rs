@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuFacts;
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// The CUDA that the driver has to support: programs built with MGB use the runtime of CUDA 13.
 pub const CUDA: (i32, i32) = (13, 0);
@@ -70,14 +70,14 @@ pub enum NvmlFault {
     Mismatch,
     /// It did not answer in so many seconds.
     Silent(u64),
-    /// Something else.
+    /// NVML failed for another reason.
     Other(String),
 }
 
 /// Which GPUs programs use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// NVIDIA's.
+    /// NVIDIA's own driver is used.
     Real,
     /// Software GPUs: the user chose them, for this reason.
     Chosen(String),
@@ -266,8 +266,8 @@ fn said(fault: &NvmlFault) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn driver(cuda: (i32, i32)) -> DriverFacts {
         DriverFacts {

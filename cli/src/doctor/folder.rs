@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const NAME: &str = "socket folder";
 /// Bytes that a UNIX socket's path has to be shorter than.
-const MOST_PATH: usize = 108;
+const MAX_SOCKET_PATH: usize = 108;
 /// Bytes that mgbd's log and memory may take in a while.
-const ENOUGH: u64 = 16 << 20;
+const MIN_FREE_BYTES: u64 = 16 << 20;
 
 /// What was seen of the folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub struct FolderFacts {
     pub in_the_way: bool,
 }
 
-/// Checks it.
+/// Checks the facts about the folder.
 pub fn check(facts: &FolderFacts) -> Vec<Finding> {
     let (folder, socket) = (facts.folder.display(), facts.socket.display());
     let elsewhere = "set MGB_SOCKET to a path in a folder of yours";
     let problem = |text: String| vec![Finding::problem(NAME, text).way_out(elsewhere)];
-    if facts.socket.as_os_str().len() >= MOST_PATH {
+    if facts.socket.as_os_str().len() >= MAX_SOCKET_PATH {
         return problem(format!(
-            "{socket} is too long a path for a socket ({MOST_PATH} bytes)"
+            "{socket} is too long a path for a socket ({MAX_SOCKET_PATH} bytes)"
         ));
     }
     if facts.in_the_way {
@@ -54,7 +54,7 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
         return problem(format!("this user cannot write in {folder}"));
     }
     match facts.room {
-        Some((bytes, _)) if bytes < ENOUGH => problem(format!(
+        Some((bytes, _)) if bytes < MIN_FREE_BYTES => problem(format!(
             "{folder} is on a full disk: {} are left for mgbd's log and what it learns",
             Bytes(bytes)
         )),
@@ -67,8 +67,8 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> FolderFacts {
         FolderFacts {
@@ -137,7 +137,7 @@ mod tests {
             ),
             (
                 FolderFacts {
-                    socket: format!("/{}", "s".repeat(MOST_PATH)).into(),
+                    socket: format!("/{}", "s".repeat(MAX_SOCKET_PATH)).into(),
                     ..facts()
                 },
                 ["too long", "MGB_SOCKET"],

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::visible_gpus;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::table::plural;
 
 /// What NVML says of a GPU; `None` where it does not say.
@@ -37,12 +37,12 @@ pub struct GpuFacts {
 /// The compute mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Any process.
+    /// Any process may use the GPU.
     #[default]
     Shared,
     /// One process at a time.
     Exclusive,
-    /// None.
+    /// No process may use the GPU.
     Prohibited,
 }
 
@@ -221,8 +221,8 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn gpu() -> GpuFacts {
         GpuFacts {

@@ -1,15 +1,15 @@
 //! The host's memory and limits: what MGB shares between processes, and how much of it this user may have.
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// Bytes of a node view, twice: an mgbd may start before the last one's is gone.
-const ENOUGH: u64 = 2 << 20;
+const MIN_SHM_BYTES: u64 = 2 << 20;
 /// Descriptors of a client at mgbd, about: socket, pidfd, doorbell, channel, and files of the driver.
 const EACH: u64 = 8;
 /// Descriptors below which a node with many cores runs out.
-const FEW: u64 = 2048;
+const MIN_FILES: u64 = 2048;
 /// Bytes of pinned memory below which the smallest programs fail.
 const LITTLE: u64 = 1 << 20;
 
@@ -28,7 +28,7 @@ pub struct HostFacts {
     pub files: Option<u64>,
 }
 
-/// Checks them.
+/// Checks the facts about the host.
 pub fn check(facts: &HostFacts) -> Vec<Finding> {
     let mut findings = vec![shared(facts)];
     findings.extend(limits(facts));
@@ -52,12 +52,12 @@ fn shared(facts: &HostFacts) -> Finding {
         .way_out("mount a tmpfs at /dev/shm"),
         Some((false, _)) => Finding::problem(name, "this user cannot write in /dev/shm")
             .way_out("chmod 1777 /dev/shm, as root"),
-        Some((true, bytes)) if bytes < ENOUGH => Finding::problem(
+        Some((true, bytes)) if bytes < MIN_SHM_BYTES => Finding::problem(
             name,
             format!(
                 "/dev/shm is full: {} are left, {} are needed",
                 Bytes(bytes),
-                Bytes(ENOUGH)
+                Bytes(MIN_SHM_BYTES)
             ),
         )
         .way_out("remove files there that nobody uses; in a container give it more (--shm-size)"),
@@ -82,7 +82,7 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
         );
         findings.push(Finding::note(name, text).way_out("ulimit -l unlimited"));
     }
-    if let Some(files) = facts.files.filter(|&files| files < FEW) {
+    if let Some(files) = facts.files.filter(|&files| files < MIN_FILES) {
         let text = format!(
             "open files are limited to {files}: mgbd serves about {} programs at once",
             files / EACH
@@ -105,8 +105,8 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> HostFacts {
         HostFacts {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::table::plural;
 
 const NAME: &str = "mgbd";
@@ -24,9 +24,9 @@ pub struct MgbdFacts {
 /// What mgbd says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It runs.
+    /// An `mgbd` runs, and answers.
     Runs(Running),
-    /// None listens.
+    /// No `mgbd` listens at the socket.
     None,
     /// The socket is another user's.
     Denied,
@@ -34,7 +34,7 @@ pub enum Answer {
     Untrusted(String),
     /// It speaks another version of the protocol.
     Version {
-        /// Its version.
+        /// The version of that `mgbd`.
         theirs: u32,
         /// That of this mgb.
         ours: u32,
@@ -50,7 +50,7 @@ pub enum Answer {
 /// An mgbd that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Its process.
+    /// The process of `mgbd`.
     pub pid: u32,
     /// The policy in force.
     pub policy: String,
@@ -64,7 +64,7 @@ pub struct Running {
     pub view_fault: Option<String>,
 }
 
-/// Checks them.
+/// Checks the facts about `mgbd`.
 pub fn check(facts: &MgbdFacts) -> Vec<Finding> {
     let socket = facts.socket.display();
     let stop = match facts.lock_pid {
@@ -153,8 +153,8 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts(answer: Answer) -> MgbdFacts {
         MgbdFacts {

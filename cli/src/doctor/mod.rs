@@ -18,13 +18,13 @@ mod tools;
 
 use std::time::Duration;
 
+use crate::check_result::{Finding, ProgramReport, Report};
 use crate::exit::{self, Outcome, WithCode};
-use crate::finding::{Finding, ProgramReport, Report};
 use crate::out;
 use gather::Node;
 
 /// How long a file system may take. mgbd has ten seconds to answer.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long reading a program and its libraries may take: those of machine learning have gigabytes.
 const READING: Duration = Duration::from_secs(60);
 
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn of_node(node: &Node) -> Vec<Finding> {
-    let mgbd = limit::within(PATIENCE, "mgbd", gather::mgbd::ask);
+    let mgbd = limit::within(CHECK_TIMEOUT, "mgbd", gather::mgbd::ask);
     let gpus = gather::gpus_of(node, mgbd.as_ref());
     let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let mut findings = driver::check(&node.use_of, &node.real, &node.used);
@@ -93,18 +93,22 @@ fn of_node(node: &Node) -> Vec<Finding> {
     findings.extend(mps::check(&gather::mps::look(&node.use_of, mgbd.as_ref())));
     match mgbd {
         Some(seen) => findings.extend(mgbd::check(&seen.facts(&gpus, mask.as_deref()))),
-        None => findings.push(silent("mgbd", "mgbd", PATIENCE)),
+        None => findings.push(silent("mgbd", "mgbd", CHECK_TIMEOUT)),
     }
-    let folder = limit::within(PATIENCE, "the folder of mgbd's socket", gather::host::folder);
+    let folder = limit::within(CHECK_TIMEOUT, "the folder of mgbd's socket", gather::host::folder);
     match folder {
         Some(facts) => findings.extend(folder::check(&facts)),
-        None => findings.push(silent("socket folder", "the folder of mgbd's socket", PATIENCE)),
+        None => findings.push(silent(
+            "socket folder",
+            "the folder of mgbd's socket",
+            CHECK_TIMEOUT,
+        )),
     }
     findings.extend(host::check(&gather::host::look()));
     findings.extend(rights::check(&gather::rights::look()));
-    match limit::within(PATIENCE, "the compilers", gather::tools::look) {
+    match limit::within(CHECK_TIMEOUT, "the compilers", gather::tools::look) {
         Some(facts) => findings.extend(tools::check(&facts)),
-        None => findings.push(silent("compiler", "the compilers", PATIENCE)),
+        None => findings.push(silent("compiler", "the compilers", CHECK_TIMEOUT)),
     }
     findings
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mgb_scheduler::holder::{Control, MOST_PATH, MPS_CONTROL};
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const NAME: &str = "MPS";
 const OTHER: &str = "other MPS";
@@ -25,11 +25,11 @@ pub struct MpsFacts {
     pub variable: Option<PathBuf>,
     /// Control daemons at other pipe folders.
     pub others: Vec<(PathBuf, Control)>,
-    /// This user.
+    /// The user who asks.
     pub uid: u32,
 }
 
-/// Checks them.
+/// Checks the facts about MPS.
 pub fn check(facts: &MpsFacts) -> Vec<Finding> {
     if facts.software {
         return vec![Finding::ok(NAME, "software GPUs need none")];
@@ -99,8 +99,8 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> MpsFacts {
         MpsFacts {

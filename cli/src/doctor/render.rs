@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::finding::{Report, line};
+use crate::check_result::{Report, line};
 use crate::table::plural;
 
 /// The findings, then how many of them are problems and notes.
@@ -40,7 +40,7 @@ pub fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Finding, ProgramReport};
+    use crate::check_result::{Finding, ProgramReport};
 
     #[test]
     fn people_see() {

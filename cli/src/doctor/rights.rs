@@ -1,6 +1,6 @@
 //! What processes may do: the system calls that MGB needs, and namespaces and filters that take them away.
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// What was seen of this process's rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct RightsFacts {
     pub filtered: bool,
 }
 
-/// Checks them.
+/// Checks the facts about rights.
 pub fn check(facts: &RightsFacts) -> Vec<Finding> {
     let mut findings = vec![calls(facts)];
     if !facts.membarrier {
@@ -72,8 +72,8 @@ fn allow(facts: &RightsFacts, call: &str, update: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> RightsFacts {
         RightsFacts {

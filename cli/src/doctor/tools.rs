@@ -1,17 +1,17 @@
 //! MGB's own parts, the compilers that the wrappers call, and the setting that switches MGB off.
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// What was found; where it was not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFacts {
     /// MGB's folder, if all is there that programs need at run time.
     pub parts: Result<String, String>,
-    /// The pass.
+    /// The pass, or why it cannot be used.
     pub plugin: Result<String, String>,
     /// clang, and the version that it says.
     pub clang: Result<(String, String), String>,
-    /// NVIDIA's nvcc.
+    /// The nvcc of NVIDIA, or why it cannot be used.
     pub nvcc: Result<String, String>,
     /// The CUDA toolkit, and its version.
     pub cuda: Result<(String, (u32, u32)), String>,
@@ -22,7 +22,7 @@ pub struct ToolFacts {
 /// The clang that the pass is built for.
 const CLANG: &str = "22.";
 
-/// Checks them.
+/// Checks the facts about tools.
 pub fn check(facts: &ToolFacts) -> Vec<Finding> {
     let mut findings = vec![match &facts.parts {
         Ok(folder) => Finding::ok("MGB", folder.clone()),
@@ -69,8 +69,8 @@ fn compiler(facts: &ToolFacts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts() -> ToolFacts {
         ToolFacts {

@@ -11,7 +11,7 @@ use mgb_catalogue::report::{Object, Op, Report, Task};
 
 use super::looks::{self, Class, shorten, wrap};
 use super::words;
-use crate::element::Element;
+use crate::markup::Element;
 
 /// Characters of a label's line.
 const WIDTH: usize = 90;

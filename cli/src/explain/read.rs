@@ -8,7 +8,7 @@ use mgb_catalogue::report::{self, Report};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
-use crate::clang::whole;
+use crate::clang::lto;
 
 /// The reports of all modules in `file`, in the order of the link.
 ///
@@ -25,7 +25,7 @@ pub fn reports_of(file: &Path, called: &Path) -> Result<Vec<Report>> {
     let found = match FileKind::parse(&*data) {
         Ok(FileKind::Archive) => of_archive(&data),
         Ok(FileKind::Elf64 | FileKind::Elf32) => of_object(&data),
-        _ if whole::is_bitcode(file) => bail!(
+        _ if lto::is_bitcode(file) => bail!(
             "{shown} holds bitcode for the link (-flto), where the pass will look at it; give what is linked from it"
         ),
         _ => bail!("{shown} is not an object file, program or static archive; give what mgb clang has made"),

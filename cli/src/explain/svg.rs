@@ -8,7 +8,7 @@ use mgb_catalogue::report::{Object, Op, Report, Task};
 
 use super::looks::{self, Class, shorten, wrap};
 use super::words;
-use crate::element::Element;
+use crate::markup::Element;
 
 /// All lengths are in the drawing's own units; at its full size one is a pixel.
 const MARGIN: f64 = 16.0;
@@ -27,7 +27,7 @@ const OBJECTS_WIDTH: f64 = 400.0;
 const OPS_LEFT: f64 = MARGIN + PADDING;
 const OBJECTS_LEFT: f64 = WIDTH - MARGIN - PADDING - OBJECTS_WIDTH;
 
-/// The document.
+/// The SVG document of the reports.
 pub fn document(reports: &[Report]) -> String {
     let mut drawing = Drawing {
         content: Vec::new(),

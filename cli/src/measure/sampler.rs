@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::batch::outcome::{JobOutcome, State, as_seconds};
 use crate::watch::Watch;
 
-/// How often.
-const PERIOD: Duration = Duration::from_millis(50);
+/// The time between two samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The node at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Sampler {
                     if let Ok(view) = node.status() {
                         samples.push(sample(began.elapsed(), &before, &view));
                     }
-                    std::thread::sleep(PERIOD);
+                    std::thread::sleep(SAMPLE_INTERVAL);
                 }
                 samples
             })

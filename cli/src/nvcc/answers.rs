@@ -1,6 +1,6 @@
 //! `mgb nvcc --help` and `mgb nvcc --version`.
 
-/// The help.
+/// The text of `mgb nvcc --help`.
 pub const HELP: &str = "\
 Compile and link CUDA programs with MGB; takes nvcc's own command line.
 

@@ -16,10 +16,10 @@ pub enum Kind {
     Linked,
 }
 
-/// One input.
+/// An input of the command line.
 #[derive(Debug)]
 pub struct Input {
-    /// As given.
+    /// The name as it was given.
     pub name: String,
     /// What it is.
     pub kind: Kind,

@@ -17,7 +17,7 @@ use crate::exit::{self, Outcome, WithCode};
 use crate::legacy;
 use crate::prefix::Prefix;
 
-/// The option.
+/// The option that keeps NVIDIA's nvcc.
 pub const OPTION: &str = "--keep-nvcc";
 /// The variable that stands for it, for builds that name a compiler and no more.
 const VARIABLE: &str = "MGB_KEEP_NVCC";

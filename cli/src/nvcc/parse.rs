@@ -24,7 +24,7 @@ pub enum Given {
         written: String,
         /// What it is.
         entry: &'static Entry,
-        /// Its values.
+        /// The values of the option.
         values: Vec<String>,
     },
     /// One that nvcc does not know, for clang.

@@ -2,7 +2,7 @@
 //!
 //! From the option descriptions in NVIDIA's "CUDA Compiler Driver NVCC" and from what nvcc 13 accepts.
 
-/// One option.
+/// An option of nvcc.
 #[derive(Debug)]
 pub struct Entry {
     /// After two dashes.
@@ -48,7 +48,7 @@ impl Entry {
 pub enum Value {
     /// It has none.
     No,
-    /// One.
+    /// The option takes one value.
     One,
     /// Several, separated by commas; the option may be repeated.
     List,
@@ -72,7 +72,7 @@ pub enum Fate {
 /// What an option means to the translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// GPU architecture.
+    /// The architecture of GPUs.
     Arch,
     /// What code is kept for it.
     Code,
@@ -100,11 +100,11 @@ pub enum Meaning {
     Debug,
     /// How far the host compiler optimises.
     Optimize,
-    /// Approximate arithmetic.
+    /// Arithmetic may be approximate.
     FastMath,
     /// Denormals become zero.
     FlushToZero,
-    /// Exact division.
+    /// Division is exact or approximate.
     ExactDivision,
     /// Exact square roots.
     ExactRoots,
@@ -112,7 +112,7 @@ pub enum Meaning {
     Fused,
     /// Language of all inputs.
     Language,
-    /// The output.
+    /// The name of the output.
     Output,
     /// The folder for outputs.
     OutputFolder,
@@ -134,14 +134,14 @@ pub enum Meaning {
     Help,
     /// Print the version.
     Version,
-    /// Libraries.
+    /// Libraries to link with.
     Library,
 }
 
 /// The last step, or one that is a step of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Objects.
+    /// The result is objects.
     Compile,
     /// Objects whose device code may refer to that of others.
     DeviceCompile,
@@ -149,15 +149,15 @@ pub enum Stop {
     DeviceLink,
     /// A program or shared library: the default.
     Link,
-    /// An archive.
+    /// The result is an archive.
     Archive,
-    /// PTX.
+    /// The result is PTX.
     Ptx,
     /// Device code for one GPU.
     Cubin,
     /// Device code for several.
     Fatbin,
-    /// Preprocessed source.
+    /// The result is preprocessed source.
     Preprocess,
     /// Make's rules alone.
     Dependencies,

@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use serde::Serialize;
 
 use crate::slurm::{self, summary::Summary};
@@ -13,7 +13,7 @@ use crate::table::Table;
 /// A node, as `--json` prints it.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Node {
-    /// Its name.
+    /// The name of the node.
     pub node: String,
     /// Slurm's word for its state.
     pub state: String,
@@ -55,7 +55,7 @@ fn node(line: &str) -> Option<Node> {
     })
 }
 
-/// For people.
+/// The nodes as a table for the terminal.
 pub fn text(nodes: &[Node]) -> String {
     if nodes.is_empty() {
         return "no node of this cluster has mgb_mem: see `mgb cluster check` and docs/SLURM.md\n".to_owned();

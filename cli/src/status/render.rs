@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{
     Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
 };
 
 use crate::kept;
-use crate::leave;
 use crate::table::{Table, plural, span};
 use crate::user;
+use crate::wait_evicted;
 
 /// The GPUs, then the tasks that hold room, then those that wait.
 pub fn text(view: &NodeView) -> String {
@@ -325,7 +325,7 @@ fn ordered(view: &NodeView) -> String {
         );
     }
     for left in view.leaving.iter().filter(|left| left.hindrance.is_some()) {
-        let _ = writeln!(text, "{}", leave::sentence(std::slice::from_ref(left)));
+        let _ = writeln!(text, "{}", wait_evicted::sentence(std::slice::from_ref(left)));
     }
     text
 }

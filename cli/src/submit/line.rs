@@ -20,7 +20,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Finds them.
+    /// Parses the words of a command line.
     pub fn parse(tool: Tool, words: &[String]) -> Line {
         let mut line = Line {
             tool,

@@ -33,7 +33,7 @@ pub fn read(text: &str) {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Ask for so much (such as 12GiB, 512M) of each node, whatever is known of the job.
-    #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = mgb_probe::byte_size::parse)]
     need: Option<u64>,
     /// Ask for so many hundredths of a GPU's time as well, 100 for each GPU: Slurm then packs no more onto a
     /// node than its GPUs have time for.
@@ -88,7 +88,8 @@ pub fn run(tool: Tool, args: &Args) -> Outcome {
         .code(exit::RUN_FAILED)?;
     let (line, prints) = Line::parse(tool, &words).without_flag("print");
     let (line, said) = line.without_option("need");
-    let said = said.map(|size| mgb_probe::size::parse(&size).map_err(|why| anyhow!("--need {size}: {why}")));
+    let said =
+        said.map(|size| mgb_probe::byte_size::parse(&size).map_err(|why| anyhow!("--need {size}: {why}")));
     let said = said.transpose().code(exit::RUN_FAILED)?;
     let (line, share) = line.without_option("gpu-share");
     let share = args.gpu_share.map_or_else(

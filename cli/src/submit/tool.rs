@@ -74,7 +74,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Its name.
+    /// The name of the tool.
     pub fn name(self) -> &'static str {
         match self {
             Tool::Sbatch => "sbatch",

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 
 use mgb_core::arena::{Arena, SMALL};
 use mgb_core::notice;
+use mgb_probe::byte_size::Bytes;
+use mgb_probe::log_markers::LARGEST_GPU;
 use mgb_probe::need::GRANULE;
-use mgb_probe::printed::LARGEST_GPU;
-use mgb_probe::size::Bytes;
 use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy3d::Extent;
 use mgb_core::notice;
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};

@@ -11,7 +11,7 @@ use super::layout::{Layout, align_up};
 pub struct Parameter {
     /// Bytes that the launch's argument array points to.
     pub size: u64,
-    /// Their alignment.
+    /// The alignment of the parameter in bytes.
     pub align: u64,
     /// Where in them pointers lie, by type. An integer that holds an address is not among them.
     pub pointers: Vec<u64>,

@@ -15,8 +15,8 @@ use super::layout::Layout;
 /// What the ABI and addressing take besides the values themselves.
 const OVERHEAD: u64 = 10;
 /// The bounds that the GPU sets.
-const LEAST: u64 = 16;
-const MOST: u64 = 255;
+const MIN_REGISTERS: u64 = 16;
+const MAX_REGISTERS: u64 = 255;
 /// Functions with more instructions than this are not analysed: they take all registers.
 const TOO_LONG: usize = 20_000;
 
@@ -28,7 +28,7 @@ pub fn registers(layout: Layout, reach: &Reach) -> u32 {
         .map(|&function| most_alive(layout, function))
         .max()
         .unwrap_or(0);
-    (words + OVERHEAD).clamp(LEAST, MOST) as u32
+    (words + OVERHEAD).clamp(MIN_REGISTERS, MAX_REGISTERS) as u32
 }
 
 /// Bytes of stack that the variables of all functions take which a kernel can reach, each counted
@@ -48,7 +48,7 @@ pub fn stack_bytes(layout: Layout, reach: &Reach) -> u64 {
 fn most_alive(layout: Layout, function: LLVMValueRef) -> u64 {
     let blocks: Vec<Vec<LLVMValueRef>> = blocks(function).into_iter().map(block_instructions).collect();
     if blocks.iter().map(Vec::len).sum::<usize>() > TOO_LONG {
-        return MOST;
+        return MAX_REGISTERS;
     }
     let index: HashMap<LLVMBasicBlockRef, usize> = blocks
         .iter()

@@ -37,11 +37,11 @@ pub enum Kind {
     Ptx,
     /// Machine code: an ELF file.
     Elf,
-    /// Something else.
+    /// The image is of another kind.
     Other,
 }
 
-/// One image.
+/// One image of a fat binary.
 pub struct Entry<'a> {
     /// What it is.
     pub kind: Kind,

@@ -16,7 +16,6 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
-mod across;
 mod callgraph;
 mod coroutines;
 mod counters;
@@ -26,7 +25,7 @@ mod entry;
 mod escape;
 mod estimate;
 pub(crate) mod fatbin;
-mod foreign;
+mod gpu_dependence;
 mod helpers;
 mod image;
 mod ir;
@@ -36,24 +35,25 @@ mod linkable;
 mod lockstep;
 mod module;
 pub(crate) mod nvcc;
-mod polls;
+mod rdc_link;
 mod registered;
+mod runtime_stubs;
 mod sanitized;
 mod saturate;
 mod shared;
-mod side;
+mod side_files;
 mod slots;
+mod spin_waits;
 mod support;
-mod ties;
 mod translate;
 pub(crate) mod uses;
 mod variables;
-mod wrap;
+mod wrap32;
 
-pub(crate) use across::is_left;
 pub use entry::Parameter;
 use ir::{c_string, llvm};
 pub(crate) use module::source;
+pub(crate) use rdc_link::is_left;
 use registered::Registered;
 pub(crate) use registered::{OFFLOAD_ENTRY, registered};
 pub(crate) use translate::PREFIX;
@@ -89,7 +89,7 @@ pub struct KernelSummary {
 /// `module` must be a live module that no other thread uses during the call.
 pub unsafe fn run(module: LLVMModuleRef) -> bool {
     let changed = linkable::make_linkable(module);
-    let (Some(folder), Some(arch)) = (side::folder(), module::architecture(module)) else {
+    let (Some(folder), Some(arch)) = (side_files::folder(), module::architecture(module)) else {
         return changed;
     };
     let buffer = llvm!(LLVMWriteBitcodeToMemoryBuffer(module));
@@ -99,7 +99,7 @@ pub unsafe fn run(module: LLVMModuleRef) -> bool {
     );
     // SAFETY: LLVM gives address and length of the buffer, which lives until it is disposed of below.
     let bitcode = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
-    let _ = side::write(&folder, &module::source(module), &arch, bitcode);
+    let _ = side_files::write(&folder, &module::source(module), &arch, bitcode);
     llvm!(LLVMDisposeMemoryBuffer(buffer));
     changed
 }
@@ -131,23 +131,23 @@ pub unsafe fn link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>,
 const HOST_KERNELS: &str = "MGB_HOST_KERNELS";
 
 fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
-    across::want_link(host);
+    rdc_link::want_link(host);
     if std::env::var_os(HOST_KERNELS).is_some_and(|wanted| wanted == "off") {
         return Ok(None);
     }
     if !llvm!(LLVMGetNamedGlobal(host, image::SYMBOL.as_ptr())).is_null() {
         return Ok(None);
     }
-    if let Some(parts) = across::parts() {
+    if let Some(parts) = rdc_link::parts() {
         return add(host, &parts, None).map(|translation| Some(summary(&translation)));
     }
     let source = module::source(host);
-    let Some(path) = side::folder().and_then(|folder| side::find(&folder, &source)) else {
+    let Some(path) = side_files::folder().and_then(|folder| side_files::find(&folder, &source)) else {
         return Ok(None);
     };
-    if across::is_left(host) {
-        if !across::is_kept(host) {
-            across::keep(host, &path)?;
+    if rdc_link::is_left(host) {
+        if !rdc_link::is_kept(host) {
+            rdc_link::keep(host, &path)?;
         }
         return Ok(None);
     }

@@ -26,7 +26,7 @@ impl Module {
         )))
     }
 
-    /// Reads bitcode.
+    /// Reads a module from a file of bitcode.
     pub fn read(context: LLVMContextRef, path: &Path) -> Result<Self, String> {
         let bytes =
             std::fs::read(path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
@@ -54,7 +54,7 @@ impl Module {
         std::mem::ManuallyDrop::new(self).0
     }
 
-    /// LLVM's handle.
+    /// The handle that LLVM's C API has for the module.
     pub fn raw(&self) -> LLVMModuleRef {
         self.0
     }

@@ -17,8 +17,8 @@ use super::kernel::Kernel;
 use super::layout::Layout;
 use super::module;
 use super::{
-    across, coroutines, counters, divide, estimate, foreign, lockstep, polls, sanitized, saturate, shared,
-    slots, support, variables, wrap,
+    coroutines, counters, divide, estimate, lockstep, rdc_link, runtime_stubs, sanitized, saturate, shared,
+    slots, spin_waits, support, variables, wrap32,
 };
 
 /// What every symbol of translated code starts with.
@@ -32,7 +32,7 @@ const FINISH: &std::ffi::CStr = c"globaldce";
 
 /// A translated module.
 pub struct Translation {
-    /// Its kernels.
+    /// The kernels that were translated.
     pub kernels: Vec<Kernel>,
     /// Its device variables.
     pub block: variables::Block,
@@ -72,8 +72,8 @@ impl Drop for Context {
 /// Translates the modules in files, merged into one, for the target of `host`.
 pub fn translate(paths: &[PathBuf], host: LLVMModuleRef) -> Result<Translation, String> {
     let context = Context::new();
-    let module = across::merge(context.0, paths)?;
-    let arch = paths.iter().map(|path| across::arch(path)).max().unwrap_or(0);
+    let module = rdc_link::merge(context.0, paths)?;
+    let arch = paths.iter().map(|path| rdc_link::arch(path)).max().unwrap_or(0);
     translate_module(module.raw(), arch, host)
 }
 
@@ -89,7 +89,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     module::simplify_libdevice(module, arch);
     saturate::conversions(module);
     let names = rename(module);
-    foreign::resolve(module, foreign::describe)?;
+    runtime_stubs::resolve(module, runtime_stubs::describe)?;
     divide::without_traps(module);
     variables::refuse_undefined(module);
     let mut entries = Vec::new();
@@ -102,11 +102,11 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     let graph = CallGraph::new(module);
     let reach: Vec<Reach> = entries.iter().map(|&entry| graph.reach(entry)).collect();
     let shared = shared::place(module, &reach);
-    wrap::indices(module);
+    wrap32::indices(module);
     let block = variables::place(module, &names)?;
     lockstep::insert(module, &reach);
     coroutines::number_sites(module);
-    polls::insert(module);
+    spin_waits::insert(module);
     counters::insert(module);
     private_support(module);
     module::run_passes(module, OPTIMISE)?;
@@ -121,7 +121,8 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
                 .iter()
                 .find_map(|&function| string_attribute(function, key))
         };
-        kernel.error = attribute(foreign::MISSING).map(|what| format!("the software GPU has no {what}"));
+        kernel.error =
+            attribute(runtime_stubs::MISSING).map(|what| format!("the software GPU has no {what}"));
         kernel.waits = attribute("softgpu-waits").is_some() || reach.calls_pointer;
         kernel.static_shared = bytes;
         kernel.registers = estimate::registers(layout, &reach);

@@ -15,7 +15,7 @@ use super::callgraph::CallGraph;
 use super::escape::{self, Published};
 use super::ir::*;
 use super::layout::Layout;
-use super::{module, side, ties, translate};
+use super::{gpu_dependence, module, side_files, translate};
 
 /// What the kernels of one source do to its device variables; all by the device's symbols.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Uses {
 pub fn of_source(source: &str) -> Option<Uses> {
     let mut all = Uses::default();
     // Code may differ between architectures, and which one will run is not known.
-    let paths = side::find_all(&side::folder()?, source);
+    let paths = side_files::find_all(&side_files::folder()?, source);
     for path in &paths {
         let context = translate::Context::new();
         let module = module::Module::read(context.0, path).ok()?;
@@ -107,7 +107,7 @@ fn of_module(module: LLVMModuleRef) -> Uses {
         uses.kernels.insert(name(kernel), known.then(touched));
         uses.ties.insert(
             name(kernel),
-            ties::of(&graph, &reach, known, &everywhere, &symbols),
+            gpu_dependence::of(&graph, &reach, known, &everywhere, &symbols),
         );
     }
     uses

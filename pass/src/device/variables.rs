@@ -13,7 +13,7 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMTypeKind};
 use super::callgraph::mentioned;
 use super::ir::*;
 use super::layout::{Layout, align_up};
-use super::{foreign, helpers, slots};
+use super::{helpers, runtime_stubs, slots};
 
 /// A variable of the block.
 pub struct Variable {
@@ -21,7 +21,7 @@ pub struct Variable {
     pub name: String,
     /// Bytes from the start of the block.
     pub offset: u64,
-    /// Bytes.
+    /// The size of the variable in bytes.
     pub size: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct Block {
     pub variables: Vec<Variable>,
     /// At the first offset stands a pointer to the second.
     pub relocations: Vec<(u64, u64)>,
-    /// Bytes.
+    /// The size of the block in bytes.
     pub size: u64,
     /// The largest alignment in it.
     pub align: u64,
@@ -163,7 +163,7 @@ pub fn refuse_undefined(module: LLVMModuleRef) {
         let what = format!("variable \"{name}\" of another source file");
         for user in users(global).into_iter().filter(|&user| is_instruction(user)) {
             let builder = Builder::at_start(function_of(user));
-            builder.call(foreign::missing(module, &what), &mut []);
+            builder.call(runtime_stubs::missing(module, &what), &mut []);
             replace_operand(user, global, llvm!(LLVMGetPoison(LLVMTypeOf(global))));
         }
     }

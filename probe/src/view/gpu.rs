@@ -7,7 +7,7 @@ use crate::hello::Gpu;
 /// One GPU and its load. Bytes, unless said otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuView {
-    /// The GPU.
+    /// The GPU, as clients see it in the hello.
     pub gpu: Gpu,
     /// Free as the driver says; `None` if it does not.
     pub driver_free_bytes: Option<u64>,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// What a job of Slurm has taken of the node's GPUs, with all its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
-    /// Slurm's number.
+    /// The number of the job.
     pub job: u32,
-    /// Its user.
+    /// The user of the job.
     pub uid: u32,
     /// Its processes that are connected now.
     pub processes: u32,

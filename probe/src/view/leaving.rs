@@ -7,12 +7,12 @@ use crate::lenient::{Grows, may_be_word};
 /// Memory that is to leave a GPU because a person wants it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingView {
-    /// Process.
+    /// The process whose memory leaves.
     pub pid: u32,
     /// The user of the process.
     #[serde(default)]
     pub uid: u32,
-    /// GPU index.
+    /// The index of the GPU that it leaves.
     pub gpu: u32,
     /// Bytes that are still there.
     pub bytes: u64,
@@ -50,9 +50,9 @@ impl Grows for Hindrance {
 /// How a dead process's room came back. Microseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimView {
-    /// Process.
+    /// The process that has ended.
     pub pid: u32,
-    /// GPU index.
+    /// The index of the GPU that still has its memory.
     pub gpu: u32,
     /// Bytes it was charged, context included.
     pub bytes: u64,

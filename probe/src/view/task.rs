@@ -36,21 +36,21 @@ pub enum TaskState {
 /// A task that holds room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskView {
-    /// Process.
+    /// The process of the task.
     pub pid: u32,
-    /// Its user.
+    /// The user of the task.
     #[serde(default)]
     pub uid: u32,
     /// The process's number for the task.
     pub task: u64,
     /// What people know it by; empty for other users than its own.
     pub label: String,
-    /// GPU index.
+    /// The index of the GPU that was granted.
     pub gpu: u32,
-    /// See [`TaskState`].
+    /// What the task does, as [`TaskState`] has it.
     #[serde(deserialize_with = "word")]
     pub state: TaskState,
-    /// Bytes reserved.
+    /// The bytes that are reserved for the task.
     pub reserved_bytes: u64,
     /// Bytes that mgbd expects it to have at most, by its need and earlier runs of its program; 0: it expects
     /// nothing, or has given that up.
@@ -65,7 +65,7 @@ pub struct TaskView {
     /// Bytes of it that are in host memory.
     #[serde(default)]
     pub evicted_bytes: u64,
-    /// Warps charged.
+    /// The warps that the task is charged.
     pub warps: u64,
     /// Milliseconds since it was granted.
     pub age_ms: u64,
@@ -87,9 +87,9 @@ impl TaskView {
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
-    /// Process.
+    /// The process that waits.
     pub pid: u32,
-    /// Its user.
+    /// The user of the process.
     #[serde(default)]
     pub uid: u32,
     /// What people know the task by; empty for other users than its own.
@@ -163,9 +163,9 @@ pub enum HeldBack {
 /// A process that a person has suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendedView {
-    /// Process.
+    /// The process that is suspended.
     pub pid: u32,
-    /// Its user.
+    /// The user of the process.
     #[serde(default)]
     pub uid: u32,
     /// Its job, as `MGB_JOB` says it.

@@ -12,13 +12,13 @@ pub(super) const REPLY_WORDS: usize = 5 + TEXT_WORDS;
 /// request; `mgbd` keeps its own note of that and believes no state here.
 #[repr(C, align(64))]
 pub struct Cell {
-    /// See [`super::state`].
+    /// The state of the call, a value of [`super::state`].
     pub state: sync::AtomicU32,
     pub(super) reserved: AtomicU32,
     /// Counts the calls made through this cell; for traces.
     pub seq: AtomicU64,
-    /// See [`super::Request`].
+    /// The words of a [`super::Request`].
     pub request: [AtomicU64; REQUEST_WORDS],
-    /// See [`super::Reply`].
+    /// The words of a [`super::Reply`].
     pub reply: [AtomicU64; REPLY_WORDS],
 }

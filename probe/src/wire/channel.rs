@@ -19,7 +19,7 @@ pub const MAX_GPUS: usize = 64;
 pub struct Channel {
     /// [`super::MAGIC`], for people who look at a dump.
     pub magic: AtomicU64,
-    /// [`super::VERSION`].
+    /// The version of the layout: [`super::VERSION`].
     pub version: AtomicU64,
     /// Bit n: cell n holds a request that `mgbd` has not taken yet.
     pub posted: sync::AtomicU64,
@@ -34,7 +34,7 @@ pub struct Channel {
     pub order: OrderWords,
     /// What the client says about itself as it runs.
     pub published: PublishedWords,
-    /// The calls.
+    /// The cells of the calls, one per thread that waits.
     pub cells: [Cell; CELLS],
 }
 

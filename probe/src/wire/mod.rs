@@ -35,7 +35,7 @@ pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, Request
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};
 pub use text::{TEXT_BYTES, Text};
 
-const _: () = assert!(MAX_GPUS == crate::numbering::MOST);
+const _: () = assert!(MAX_GPUS == crate::numbering::MAX_GPUS);
 
 #[cfg(all(test, not(loom)))]
 mod tests;

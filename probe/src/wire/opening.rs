@@ -27,7 +27,7 @@ pub const MAX_ANSWER: usize = 128 << 10;
 /// the eventfd, in that order. [`KEEP`] may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// [`MAGIC`].
+    /// The number by which an opening is known: [`MAGIC`].
     pub magic: u64,
     /// [`VERSION`] of the client.
     pub version: u32,

@@ -47,13 +47,13 @@ pub enum Order {
     /// Bring the memory of the process's tasks on this GPU to the host, if they have no work there, and free
     /// it on the GPU. The tasks ask for room again when they go on.
     Evict {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
     },
     /// The same, because a person has suspended the process: work that is under way is waited for, and no
     /// more is given to the GPU meanwhile.
     Suspend {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
     },
     /// Bring a task that may go on elsewhere, with all its memory, from the GPU where it is to another one,
@@ -62,7 +62,7 @@ pub enum Order {
     Move {
         /// The client's number for the task.
         task: u64,
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
         /// The GPU where it goes.
         to: u32,

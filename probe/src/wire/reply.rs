@@ -13,28 +13,28 @@ use crate::numbering::Numbering;
 pub enum Reply {
     /// `Begin` and `Grow`: the task may map `reserved` bytes in all on `gpu`.
     Granted {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
         /// Bytes in all.
         reserved: u64,
     },
     /// `Grow`: swap the task's own memory out, then grow again for the whole.
     SwapOut {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
     },
     /// `Begin` and `Grow`: swap the process's other tasks on `gpu` out, then
     /// ask the same again.
     SwapOthers {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
     },
     /// `Begin` with [`super::FIRST`] and without [`super::NUMBERED`]: the job's order is known from an earlier
     /// process. In it these two GPUs have changed places. Nothing was granted.
     Ordered {
-        /// GPU index.
+        /// The index of the GPU that the task leaves.
         from: u32,
-        /// GPU index.
+        /// The index of the GPU that the task moves to.
         to: u32,
     },
     /// The other ops: done.
@@ -75,7 +75,7 @@ pub enum Reply {
     /// `Begin` with [`super::FIRST`] and [`super::NUMBERED`]: granted like [`Reply::Granted`], in a job that has
     /// this numbering from now on.
     First {
-        /// GPU index.
+        /// The index of the GPU.
         gpu: u32,
         /// Bytes in all.
         reserved: u64,

@@ -112,7 +112,7 @@ pub struct Request {
     pub site: u32,
     /// GPUs the task may be placed on, by index.
     pub gpus: u64,
-    /// See [`Op`].
+    /// The bytes that the request is about: each [`Op`] says which.
     pub bytes: u64,
     /// What a beginning task needs.
     pub need: Need,

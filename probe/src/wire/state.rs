@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::sync::{self, AtomicU32};
 
-/// No call.
+/// The cell has no call.
 pub const IDLE: u32 = 0;
 /// The request is complete.
 pub const POSTED: u32 = 1;

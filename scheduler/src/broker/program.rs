@@ -21,7 +21,7 @@ impl Program {
         }
     }
 
-    /// It with these arguments.
+    /// The program called with these arguments.
     pub fn called_with(self, arguments: u64) -> Program {
         Program {
             arguments: Some(arguments),
@@ -29,7 +29,7 @@ impl Program {
         }
     }
 
-    /// It whatever its arguments.
+    /// The program, whatever its arguments.
     pub(super) fn whatever(self) -> Program {
         Program::new(self.executable)
     }

@@ -31,7 +31,7 @@ pub struct Rules {
 /// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to
 /// others until then: with 10 s a batch of jobs of some 20 s each had a mean turnaround a quarter longer, and
 /// the same makespan and longest wait (`cargo bench --bench replay`).
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PASSED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Clients that an MPS server takes for one GPU.
 pub const MPS_CLIENTS: u32 = 48;
 
@@ -41,7 +41,7 @@ impl Rules {
         Rules {
             policy,
             queue: policy.serves(None).unwrap_or_default(),
-            patience: PATIENCE,
+            patience: PASSED_TIMEOUT,
             max_processes: MPS_CLIENTS,
             evicts: Some(Rule::Pays),
             moves: true,

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
+
+/// Parts of a whole in which [`Snapshot::activity`] counts.
+pub const WHOLE: u32 = 1000;
 
 /// What the driver and the clients' publications show.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +20,8 @@ pub struct Snapshot {
     /// or the driver took them, the driver shows them taken, and the client is to ask for room for them. Of a
     /// growth they are no longer missing.
     pub ahead: BTreeMap<(ClientId, usize), u64>,
-    /// GPUs that the driver cannot reach, a bit each.
-    pub lost: u64,
+    /// GPUs that the driver cannot reach.
+    pub lost: GpuSet,
     /// Clients with launches in flight, by GPU.
     pub busy: BTreeSet<(ClientId, usize)>,
     /// Tasks that are over but keep their grant until another request waits for it.
@@ -25,13 +29,21 @@ pub struct Snapshot {
     /// How much of the last time processes had work under way, by client and GPU in that order. A
     /// process that is missing counts as busy.
     pub activity: Vec<Activity>,
-    /// How much of the last time programs outside MGB had work, by GPU, in parts of [`super::WHOLE`].
+    /// How much of the last time programs outside MGB had work, by GPU, in parts of [`WHOLE`].
     /// Missing: none.
     pub foreign: Vec<u32>,
     /// Clients whose agents listen to orders.
     pub listening: BTreeSet<ClientId>,
     /// Bytes of host memory to spare; `None`: not known, and nothing is evicted.
     pub host_bytes: Option<u64>,
+}
+
+impl Snapshot {
+    /// How much of a GPU the processes in question fill, in parts of [`WHOLE`].
+    pub(super) fn work(&self, is_meant: impl Fn(&Activity) -> bool) -> u32 {
+        let seen = self.activity.iter().filter(|seen| is_meant(seen));
+        seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
+    }
 }
 
 /// How busy a process has been on a GPU lately.
@@ -41,9 +53,9 @@ pub struct Activity {
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,
-    /// How much of the GPU it filled, in parts of [`super::WHOLE`].
+    /// How much of the GPU it filled, in parts of [`WHOLE`].
     pub part: u32,
-    /// How much of the time it had work there, in parts of [`super::WHOLE`].
+    /// How much of the time it had work there, in parts of [`WHOLE`].
     pub busy: u32,
     /// For how long it has had no work there; `None`: it has some.
     pub idle: Option<Duration>,

@@ -9,11 +9,11 @@
 //! Where processes start all the time, those that are near to their GPU would pass one that only asks for the
 //! number of GPUs again and again. So every fourth turn of a user goes to whoever waits longest.
 //!
-//! Users take turns: the next one is of whoever has fewest. Where there are several, one leaves a turn to the
+//! TurnUsers take turns: the next one is of whoever has fewest. Where there are several, one leaves a turn to the
 //! others, however many processes of its wait.
 //!
 //! A turn is advisory: a process that does not end it loses it after a while, and none waits longer than
-//! [`PATIENCE`].
+//! [`TURN_TIMEOUT`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,35 +24,35 @@ use super::answer::Answer;
 use crate::client::ClientId;
 
 /// How many have their turn at once.
-const AT_ONCE: usize = 4;
+const MAX_TURNS: usize = 4;
 /// The same of one user where there are several.
-const MAX_OF_USER: usize = AT_ONCE - 1;
+const MAX_OF_USER: usize = MAX_TURNS - 1;
 /// Of so many turns of a user one goes to whoever waits longest.
-const FAIR: u32 = 4;
+const FAIR_TURN: u32 = 4;
 /// How long a turn counts, at most.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_TURN: Duration = Duration::from_secs(2);
 /// How long to wait for one, at most.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The processes that have a turn, and those that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    holders: BTreeMap<ClientId, Holder>,
+    holders: BTreeMap<ClientId, TurnHolder>,
     /// In the order in which they came.
-    waiting: Vec<Waiter>,
+    waiting: Vec<TurnRequest>,
     /// How many turns others than whoever waits longest have had in a row, by user.
     passed: BTreeMap<u32, u32>,
 }
 
 /// One process: its threads share its turn.
 #[derive(Debug)]
-struct Holder {
+struct TurnHolder {
     since: Duration,
     threads: u32,
 }
 
 /// Whose processes they are.
-pub(super) struct Users<Of> {
+pub(super) struct TurnUsers<Of> {
     /// The user of the client that waits for a turn.
     pub(super) of: Of,
     /// Whether there may be others than those who wait.
@@ -60,7 +60,7 @@ pub(super) struct Users<Of> {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct TurnRequest {
     client: ClientId,
     cell: usize,
     makes_context: bool,
@@ -70,7 +70,7 @@ struct Waiter {
 impl Turns {
     /// A client's thread wants a turn.
     pub(super) fn ask(&mut self, client: ClientId, cell: usize, makes_context: bool, now: Duration) {
-        self.waiting.push(Waiter {
+        self.waiting.push(TurnRequest {
             client,
             cell,
             makes_context,
@@ -100,14 +100,14 @@ impl Turns {
         &mut self,
         now: Duration,
         has_task: impl Fn(ClientId) -> bool,
-        users: &Users<Of>,
+        users: &TurnUsers<Of>,
     ) -> Vec<Answer> {
         if self.waiting.is_empty() {
             self.passed.clear();
             return Vec::new();
         }
         self.holders
-            .retain(|_, holder| !has_lasted(holder.since, LONGEST, now));
+            .retain(|_, holder| !has_lasted(holder.since, MAX_TURN, now));
         // Stable: else as they came.
         self.waiting
             .sort_by_cached_key(|waiter| (!waiter.makes_context, !has_task(waiter.client)));
@@ -122,7 +122,7 @@ impl Turns {
             let is_oldest = own.all(|other| other.since >= waiter.since);
             let passed = self.passed.entry(user).or_default();
             *passed = if is_oldest { 0 } else { *passed + 1 };
-            let none = Holder {
+            let none = TurnHolder {
                 since: now,
                 threads: 0,
             };
@@ -138,12 +138,12 @@ impl Turns {
     }
 
     /// Whose turn it is now, by place among those that wait.
-    fn first<Of: Fn(ClientId) -> u32>(&self, now: Duration, users: &Users<Of>) -> Option<usize> {
-        let free = |waiter: &Waiter| {
-            self.holders.contains_key(&waiter.client) || has_lasted(waiter.since, PATIENCE, now)
+    fn first<Of: Fn(ClientId) -> u32>(&self, now: Duration, users: &TurnUsers<Of>) -> Option<usize> {
+        let free = |waiter: &TurnRequest| {
+            self.holders.contains_key(&waiter.client) || has_lasted(waiter.since, TURN_TIMEOUT, now)
         };
         let at = self.waiting.iter().position(free);
-        if at.is_some() || self.holders.len() >= AT_ONCE {
+        if at.is_some() || self.holders.len() >= MAX_TURNS {
             return at;
         }
         let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
@@ -158,7 +158,7 @@ impl Turns {
             return None;
         }
         let user = user_at(first);
-        if self.passed.get(&user).copied().unwrap_or(0) + 1 < FAIR {
+        if self.passed.get(&user).copied().unwrap_or(0) + 1 < FAIR_TURN {
             return Some(first);
         }
         let own = (0..self.waiting.len()).filter(|&at| user_at(at) == user);
@@ -180,8 +180,8 @@ impl Turns {
     /// How long until a waiting process gets its turn by time alone.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let oldest = self.waiting.iter().map(|waiter| waiter.since).min()?;
-        let turns = self.holders.values().map(|holder| holder.since + LONGEST);
-        let next = turns.chain([oldest + PATIENCE]).min()?;
+        let turns = self.holders.values().map(|holder| holder.since + MAX_TURN);
+        let next = turns.chain([oldest + TURN_TIMEOUT]).min()?;
         Some(next.saturating_sub(now))
     }
 }
@@ -198,7 +198,7 @@ mod tests {
 
     /// The next turns where there is one user.
     fn next(turns: &mut Turns, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
-        let users = Users {
+        let users = TurnUsers {
             of: |_| 0,
             are_several: false,
         };
@@ -264,13 +264,13 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever() {
         let mut turns = crowd(9);
-        assert_eq!(next(&mut turns, AT(0), |_| false).len(), AT_ONCE);
+        assert_eq!(next(&mut turns, AT(0), |_| false).len(), MAX_TURNS);
         // A process that does not end its turn loses it.
         assert_eq!(turns.due(AT(500)), Some(AT(1500)));
         assert!(next(&mut turns, AT(1999), |_| false).is_empty());
         assert_eq!(clients(&next(&mut turns, AT(2000), |_| false)), [5, 6, 7, 8]);
         // Nor does anybody wait longer than that.
-        let last = PATIENCE + AT(9);
+        let last = TURN_TIMEOUT + AT(9);
         let mut turns = crowd(9);
         for at in (0..=30).map(|second| AT(second * 1000)) {
             // Four others hold the turns, and renew them.
@@ -278,7 +278,7 @@ mod tests {
                 .map(|client| {
                     (
                         client,
-                        Holder {
+                        TurnHolder {
                             since: at,
                             threads: 1,
                         },
@@ -322,7 +322,7 @@ mod tests {
     /// One user's processes ask by the hundred and never end a turn; others start a program now and then.
     #[test]
     fn a_user_with_many_processes_leaves_a_turn_to_others() {
-        let users = Users {
+        let users = TurnUsers {
             of: |client: ClientId| (client / 1000) as u32,
             are_several: true,
         };

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::subordinate::FILE as SUBORDINATES;
-use crate::broker::PATIENCE;
+use crate::broker::PASSED_TIMEOUT;
 use crate::eviction::Rule;
 use crate::holder::Again;
 use crate::users::Users;
 use crate::{Policy, Queue};
+
+/// The file of subordinate users, where none is named.
+pub const SUBORDINATES: &str = "/etc/subuid";
 
 /// What is too much, and what is done about it.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +90,7 @@ impl Config {
             reload: None,
             policy: Policy::Mgb,
             queue: Queue::Largest,
-            patience: PATIENCE,
+            patience: PASSED_TIMEOUT,
             evicts: Some(Rule::Pays),
             moves: true,
             shuffles: None,

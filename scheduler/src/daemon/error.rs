@@ -1,6 +1,6 @@
 //! Why `mgbd` ends otherwise than it should.
 
-use super::listener::ListenError;
+use crate::daemon::accept::listener::ListenError;
 use crate::quota::file::QuotasError;
 
 /// Why `mgbd` ended otherwise than it should.

@@ -14,13 +14,13 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::client::Client;
-use super::greet::Guest;
-use super::identity::Identity;
-use super::{remember, subordinate};
 use crate::broker::Remembered;
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
+use crate::daemon::accept::greet::Guest;
+use crate::daemon::accept::identity::Identity;
+use crate::daemon::client::Client;
+use crate::daemon::{accept::subordinate, history_file};
 use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
 use crate::quota::file::Quotas;
@@ -99,7 +99,7 @@ impl Taker {
         self.client.take(CELLS).ok()
     }
 
-    /// Answers one.
+    /// Answers the request in a cell.
     pub fn answer(&mut self, cell: usize, reply: &Reply) {
         self.client.write(cell, reply);
         self.client.answer(cell);
@@ -134,7 +134,7 @@ fn file(bytes: &[u8]) -> (OwnedFd, PathBuf) {
 /// What programs took before, as any bytes say it; `None`: they say nothing.
 pub fn past(bytes: &[u8]) -> Option<Remembered> {
     let (_file, path) = file(bytes);
-    remember::read(&path).ok()
+    history_file::read(&path).ok()
 }
 
 /// Any bytes are settings of mgbd and of programs, quotas, subordinate users and a lock file's note, or a

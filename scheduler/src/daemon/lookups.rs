@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::apart::Apart;
-use super::family::program_of;
-use super::marks::Marks;
-use super::pool::Pool;
 use crate::broker::Program;
 use crate::client::ClientId;
+use crate::daemon::process::family::program_of;
+use crate::daemon::process::marks::Marks;
+use crate::daemon::threads::apart::Apart;
+use crate::daemon::threads::pool::Pool;
 use crate::node::health::News;
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
 
 /// How long somebody waits for an answer before the default one counts.
-pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Questions about one user that may wait for a thread.
 const MAX_WAITING: usize = 1024;
 /// The number of nobody's questions.
 const NOBODY: u64 = u64::MAX;
 
 /// An answer that came from a thread beside the loop.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// What a client's process runs.
     Program(ClientId, Option<Program>),
     /// What holds for a user by these quotas.
@@ -40,7 +40,7 @@ pub(super) enum Found {
 }
 
 /// Questions and their answers.
-pub(super) struct Lookups {
+pub(crate) struct Lookups {
     answers: Answers,
     programs: Pool,
     marks: Marks,
@@ -49,7 +49,7 @@ pub(super) struct Lookups {
 
 /// Answers that nobody has taken yet.
 #[derive(Clone)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     found: Arc<Mutex<Vec<Found>>>,
     /// Readable while there are any.
     rings: Arc<OwnedFd>,
@@ -63,14 +63,14 @@ impl Answers {
     }
 
     /// The driver says this of GPUs' health.
-    pub(super) fn health(&self, news: impl Iterator<Item = (usize, News)>) {
+    pub(crate) fn health(&self, news: impl Iterator<Item = (usize, News)>) {
         news.for_each(|(gpu, news)| self.add(Found::Health(gpu, news)));
     }
 }
 
 impl Lookups {
-    /// To be made before the first client comes: see [`super::apart`].
-    pub(super) fn new() -> std::io::Result<Lookups> {
+    /// To be made before the first client comes: see [`crate::daemon::threads::apart`].
+    pub(crate) fn new() -> std::io::Result<Lookups> {
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let apart = Apart::new(&rings)?;
         let pool = || {
@@ -89,22 +89,22 @@ impl Lookups {
     }
 
     /// What is known of processes' marks.
-    pub(super) fn marks(&self) -> Marks {
+    pub(crate) fn marks(&self) -> Marks {
         self.marks.clone()
     }
 
     /// Where answers go that nobody asked for here.
-    pub(super) fn answers(&self) -> Answers {
+    pub(crate) fn answers(&self) -> Answers {
         self.answers.clone()
     }
 
     /// Becomes readable when there are answers.
-    pub(super) fn rings(&self) -> &OwnedFd {
+    pub(crate) fn rings(&self) -> &OwnedFd {
         &self.answers.rings
     }
 
     /// What does this client's process run? False: nobody is going to say so soon.
-    pub(super) fn program(&self, id: ClientId, uid: u32, pid: u32) -> bool {
+    pub(crate) fn program(&self, id: ClientId, uid: u32, pid: u32) -> bool {
         let answers = self.answers.clone();
         let is_stuck = self.programs.is_stuck(uid.into());
         let ask = move || answers.add(Found::Program(id, program_of(pid)));
@@ -112,7 +112,7 @@ impl Lookups {
     }
 
     /// What holds for this user?
-    pub(super) fn account(&self, uid: u32, quotas: Arc<Quotas>) -> bool {
+    pub(crate) fn account(&self, uid: u32, quotas: Arc<Quotas>) -> bool {
         let answers = self.answers.clone();
         self.names.put(uid.into(), move || {
             let account = quotas.account(uid);
@@ -121,21 +121,21 @@ impl Lookups {
     }
 
     /// What does this file of quotas say?
-    pub(super) fn quotas(&self, file: PathBuf) -> bool {
+    pub(crate) fn quotas(&self, file: PathBuf) -> bool {
         let answers = self.answers.clone();
         self.names
             .put(NOBODY, move || answers.add(Found::Quotas(Quotas::read(&file))))
     }
 
     /// The answers that have come.
-    pub(super) fn take(&self) -> Vec<Found> {
+    pub(crate) fn take(&self) -> Vec<Found> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&*self.answers.rings, &mut count);
         std::mem::take(&mut *self.answers.found.lock())
     }
 
     /// Waits until there are answers, to this time at most. For the start alone.
-    pub(super) fn wait_until(&self, time: Instant) -> Vec<Found> {
+    pub(crate) fn wait_until(&self, time: Instant) -> Vec<Found> {
         let left = time.saturating_duration_since(Instant::now());
         let left = Timespec {
             tv_sec: left.as_secs() as i64,

@@ -2,177 +2,67 @@
 //!
 //! | module     | job |
 //! |------------|-----|
-//! | `server`   | the loop: what happened, and what follows from it |
-//! | `connections` | clients come, ask and go |
-//! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
-//! | `greet`    | the handshake, and what it refuses |
-//! | `descriptors` | how many are open, and what is said of that |
-//! | `excess`   | how many more than clients account for, and when that is news |
-//! | `audit`    | a line of the log for each order of a person |
-//! | `arrivals` | who has said hello and waits for what is looked up |
-//! | `coming`   | how they come in |
-//! | `lookups`  | what is looked up beside the loop, since it may hang |
-//! | `pool`, `apart` | the threads for what may hang |
-//! | `closer`   | closes what clients sent, which may take its time |
-//! | `unanswered` | how many requests wait of each user |
-//! | `entrance` | who comes in |
-//! | `bucket`   | how often something may be done |
-//! | `doors`    | how many connections are taken |
-//! | `lists`    | how often clients may have files kept |
-//! | `pause`, `pauses` | what is not heard for a moment |
-//! | `ration`   | how often the log tells of what clients do wrong |
-//! | `rations`  | of each user |
-//! | `client`   | one client's channel, read as untrusted |
-//! | `activity` | how busy clients have been lately |
-//! | `memory_monitor`    | what NVML shows against what the clients say |
-//! | `marks`    | what belongs to a whole-process task outside its process tree |
-//! | `overhead` | what clients' processes have beside their tasks |
-//! | `beyond`   | processes that have more than they were granted |
-//! | `late`     | and those that have it for longer than they may |
-//! | `ending`   | how such a process is ended |
-//! | `reclaim`  | rooms of the dead, from the death to NVML's free |
-//! | `files`    | files that clients have kept |
-//! | `keep`     | files of the driver's that outlive their process |
-//! | `remember` | the file of what programs took |
-//! | `show`     | the node view |
-//! | `fit`      | what of it fits |
-//! | `health`, `failing` | has GPUs drained that fail |
-//! | `foreign`  | how busy programs outside MGB keep the GPUs |
-//! | `sleep`    | how long the loop sleeps |
-//! | `spawner`  | starts processes, beside the loop |
-//! | `rounds`   | when the broker goes through all that waits |
-//! | `quota_file` | the file of quotas |
-//! | `quotas`   | what holds for the users of clients |
-//! | `means`    | what the loop is set up with |
+//! | `clock`    | the time, and how long the loop has computed |
+//! | `config`, `error` | how it is to run, and why it ends |
+//! | `source`, `poll` | what the loop waits for |
+//! | `limits`   | how much is done for whom |
+//! | `threads`  | threads for what may hang |
+//! | `deferred_close` | closes what clients sent, which may take its time |
 //! | `service`  | what systemd is told |
-//! | `boards`   | the node view of each user |
-//! | `hold`     | what the loop has the holder hold |
-//! | `backlog`  | what a holder that does not read is told later |
-//! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
-//! | `left`     | what an `mgbd` that ended without a word left |
-//! | `take_over` | going on with that |
-//! | `book`     | the journal's file |
-//! | `take_down` | what is written there, and when |
-//! | `family`   | which process belongs to which client |
-//! | `comer`    | who has connected and is not greeted yet |
-//! | `identity` | whose a client is, and who administers |
-//! | `subordinate` | whose the users of user namespaces are |
+//! | `history_file` | the file of what programs took |
+//! | `accept`   | the socket, the handshake, and whose a connection is |
+//! | `client`   | a client's channel, read as untrusted, and files that outlive its process |
+//! | `process`  | which process belongs to which client, and how it ended |
+//! | `lookups`  | what is looked up beside the loop, since it may hang |
+//! | `accounts`, `quota_file` | what holds for the users of clients |
+//! | `monitor`  | what the GPUs and the processes on them do |
+//! | `restart`  | what outlives this `mgbd`: the holder, and the journal |
+//! | `view`     | the node view, of each user |
+//! | `server`   | the loop: what happened, and what follows from it |
 
-// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `closer`, the
+// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `deferred_close`, the
 // node's). What is allowed here waits for the kernel alone, or for what is mgbd's own.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-mod activity;
-mod answers;
-mod apart;
-mod arrivals;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the kernel's own word on a process's name"
-)]
-mod audit;
-mod backlog;
-mod beyond;
-mod boards;
-mod book;
-mod bucket;
+mod accept;
+mod accounts;
 mod client;
-mod closer;
-mod comer;
-mod coming;
+mod clock;
 mod config;
-mod connections;
-mod descriptors;
-mod doors;
-mod ending;
-mod entrance;
+mod deferred_close;
 mod error;
-mod excess;
-mod failing;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the kernel's own words on processes; `program_of` is for lookups"
-)]
-mod family;
-mod files;
-mod fit;
-mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod greet;
-#[allow(clippy::disallowed_methods, reason = "a thread that asks the driver")]
-mod health;
-mod hold;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "its own folder and program, as it starts a holder"
-)]
-mod holder;
-#[allow(clippy::disallowed_methods, reason = "the kernel's own words on memory")]
-mod host_memory;
-#[allow(clippy::disallowed_methods, reason = "the kernel's own words on processes")]
-mod identity;
-mod keep;
-mod late;
-mod late_processes;
-mod left;
-#[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
-mod listener;
-mod lists;
+#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
+mod history_file;
+mod limits;
 #[allow(
     clippy::disallowed_methods,
     reason = "what it has looked up is beside the loop"
 )]
 mod lookups;
-#[allow(clippy::disallowed_methods, reason = "in threads of its own")]
-mod marks;
-mod means;
-mod memory_monitor;
-mod overhead;
-mod pause;
-mod pauses;
-mod pool;
+mod monitor;
+mod poll;
+mod process;
 mod quota_file;
-mod quotas;
-mod ration;
-mod rations;
-mod reclaim;
-#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
-mod remember;
-mod rounds;
+mod restart;
 mod server;
 mod service;
-#[allow(clippy::disallowed_methods, reason = "shared memory that is its own")]
-mod show;
-mod signal;
-mod sleep;
 mod source;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a thread, whose processes share no file of a client's"
-)]
-mod spawner;
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the administrator's file, as it is and as it changes"
-)]
-mod subordinate;
-mod take_down;
-mod take_over;
-mod unanswered;
+mod threads;
+mod view;
 
 use std::os::fd::OwnedFd;
 
-pub use config::{Config, OverheadLimit};
+pub use accept::listener::{ListenError, Listener};
+pub use config::{Config, OverheadLimit, SUBORDINATES};
 pub use error::DaemonError;
-pub use listener::{ListenError, Listener};
 pub use server::Server;
 pub use service::OWN as OF_SYSTEMD;
-pub use subordinate::FILE as SUBORDINATES;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
-    if identity::own().is_none() && !config.users.are_several() {
+    if accept::identity::own().is_none() && !config.users.are_several() {
         return Err(DaemonError::NoUser);
     }
     if !mgb_probe::trust::has_all_users() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mgb_probe::Gpu;
 use mgb_probe::view::{OwnerView, QuotasView};
 
-use super::lookups::{Found, LOOKUP_TIMEOUT, Lookups};
+use crate::daemon::lookups::{Found, LOOKUP_TIMEOUT, Lookups};
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
 
@@ -20,7 +20,7 @@ const MAX_USERS: usize = 1 << 12;
 
 /// What the file says, as of when it was read last without a mistake.
 #[derive(Debug, Default)]
-pub(super) struct QuotaFile {
+pub(crate) struct QuotaFile {
     path: Option<PathBuf>,
     quotas: Arc<Quotas>,
     /// The GPUs that are shared.
@@ -39,7 +39,7 @@ enum Known {
 
 impl QuotaFile {
     /// Reads it; without one nobody is limited.
-    pub(super) fn read(
+    pub(crate) fn read(
         path: Option<PathBuf>,
         gpus: &[Gpu],
         lookups: &Lookups,
@@ -68,7 +68,7 @@ impl QuotaFile {
     }
 
     /// Asks what holds for a user, unless that is known or asked already.
-    pub(super) fn ask(&mut self, uid: u32, lookups: &Lookups, now: Duration) {
+    pub(crate) fn ask(&mut self, uid: u32, lookups: &Lookups, now: Duration) {
         if self.users.len() > MAX_USERS {
             self.users.clear();
         }
@@ -84,7 +84,7 @@ impl QuotaFile {
     }
 
     /// The answer came. False: it is of another file than holds now, or of nobody who was asked about.
-    pub(super) fn found(&mut self, uid: u32, by: &Arc<Quotas>, account: Account) -> bool {
+    pub(crate) fn found(&mut self, uid: u32, by: &Arc<Quotas>, account: Account) -> bool {
         let is_right = Arc::ptr_eq(by, &self.quotas) && self.users.contains_key(&uid);
         if is_right {
             self.users.insert(uid, Known::Account(account));
@@ -93,26 +93,26 @@ impl QuotaFile {
     }
 
     /// Whether an answer about the user may still come in time.
-    pub(super) fn are_asked(&self, uid: u32, now: Duration) -> bool {
+    pub(crate) fn are_asked(&self, uid: u32, now: Duration) -> bool {
         let is_young = |asked: Duration| now.saturating_sub(asked) < LOOKUP_TIMEOUT;
         matches!(self.users.get(&uid), Some(Known::Asked(asked)) if is_young(*asked))
     }
 
     /// Whether it is not known what holds for the user.
-    pub(super) fn is_unknown(&self, uid: u32) -> bool {
+    pub(crate) fn is_unknown(&self, uid: u32) -> bool {
         !matches!(self.users.get(&uid), Some(Known::Account(_)))
     }
 
     /// What holds for a user, as far as that is known.
-    pub(super) fn account(&self, uid: u32) -> Account {
+    pub(crate) fn account(&self, uid: u32) -> Account {
         match self.users.get(&uid) {
             Some(Known::Account(account)) => account.clone(),
             _ => self.quotas.account_without_groups(uid),
         }
     }
 
-    /// For people.
-    pub(super) fn view(&self, owners: Vec<OwnerView>) -> QuotasView {
+    /// The quotas for the node view.
+    pub(crate) fn view(&self, owners: Vec<OwnerView>) -> QuotasView {
         QuotasView {
             file: self.path.as_ref().map(|path| path.display().to_string()),
             mistake: self.mistake.clone(),
@@ -122,7 +122,7 @@ impl QuotaFile {
     }
 
     /// Has it read again.
-    pub(super) fn ask_again(&self, lookups: &Lookups) {
+    pub(crate) fn ask_again(&self, lookups: &Lookups) {
         if let Some(path) = &self.path
             && !lookups.quotas(path.clone())
         {
@@ -131,7 +131,7 @@ impl QuotaFile {
     }
 
     /// It was read again. A file with a mistake changes nothing.
-    pub(super) fn read_again(&mut self, read: Result<Quotas, QuotasError>) {
+    pub(crate) fn read_again(&mut self, read: Result<Quotas, QuotasError>) {
         match read {
             Ok(mut quotas) => {
                 find_gpus(&mut quotas, &self.gpus);

@@ -26,7 +26,7 @@ pub const OWN: [&str; 5] = [
 
 /// The service, as systemd sees it.
 #[derive(Debug, Default)]
-pub(super) struct Service {
+pub(crate) struct Service {
     /// How often it has to say that it lives.
     every: Option<Duration>,
     due: Duration,
@@ -38,7 +38,7 @@ pub(super) struct Service {
 
 impl Service {
     /// It serves from now on.
-    pub(super) fn is_ready(&mut self, now: Duration, status: &str) {
+    pub(crate) fn is_ready(&mut self, now: Duration, status: &str) {
         // Twice as often as it must.
         self.every = sd_notify::watchdog_enabled().map(|limit| limit / 2);
         self.due = now;
@@ -49,7 +49,7 @@ impl Service {
     }
 
     /// When it has something to say.
-    pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn interval(&self, now: Duration) -> Option<Duration> {
         let lives = self.every.map(|_| self.due);
         let again = self.untold.as_ref().map(|(_, due)| *due);
         let next = lives.into_iter().chain(again).min()?;
@@ -57,7 +57,7 @@ impl Service {
     }
 
     /// Says that it is ready, where that was not heard, and that it lives, if it is time.
-    pub(super) fn lives(&mut self, now: Duration) {
+    pub(crate) fn lives(&mut self, now: Duration) {
         if let Some((text, _)) = self.untold.take_if(|(_, due)| now >= *due)
             && !self.say(&text)
         {
@@ -71,8 +71,8 @@ impl Service {
         }
     }
 
-    /// It ends.
-    pub(super) fn stops(&mut self) {
+    /// Says that the service stops.
+    pub(crate) fn stops(&mut self) {
         self.say(&text(&[NotifyState::Stopping]));
     }
 

@@ -6,7 +6,7 @@ use crate::client::ClientId;
 
 /// What an event is about. Travels through epoll as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Listener,
     Stop,
     Guest(u64),
@@ -19,7 +19,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) fn data(self) -> epoll::EventData {
+    pub(crate) fn data(self) -> epoll::EventData {
         let (kind, id) = match self {
             Source::Listener => (0, 0),
             Source::Stop => (1, 0),
@@ -34,7 +34,7 @@ impl Source {
         epoll::EventData::new_u64(kind << 56 | id)
     }
 
-    pub(super) fn from_data(data: epoll::EventData) -> Option<Source> {
+    pub(crate) fn from_data(data: epoll::EventData) -> Option<Source> {
         let word = data.u64();
         let id = word & ((1 << 56) - 1);
         Some(match word >> 56 {

@@ -18,7 +18,7 @@ fn holder(client: ClientId, gpu: usize, bytes: u64) -> Holder {
 fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
     Blocked {
         client,
-        gpus,
+        gpus: GpuSet::from_bits(gpus),
         bytes: 4,
         own,
         alone: false,

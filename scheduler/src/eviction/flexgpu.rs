@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use super::{Idle, LEAST_STAY, Lack, Speed};
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// A process that has work under way on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +55,16 @@ pub struct Seen<'a> {
 }
 
 /// Whom to evict from which GPU, in the words of [`super::choose`].
-pub fn choose(lacks: &[Lack], seen: &Seen<'_>, mut closed: u64, speed: Speed, mut host: u64) -> Vec<Idle> {
+pub fn choose(lacks: &[Lack], seen: &Seen<'_>, mut closed: GpuSet, speed: Speed, mut host: u64) -> Vec<Idle> {
     let mut chosen: Vec<Idle> = Vec::new();
     for lack in lacks {
-        let ways = lack.gpus.iter().filter(|(gpu, _)| closed & (1 << gpu) == 0);
+        let ways = lack.gpus.iter().filter(|(gpu, _)| !closed.contains(gpu));
         let way = ways
             .filter_map(|&(gpu, bytes)| way_on(gpu, bytes, lack, seen, speed))
             .find(|way| bytes_of(way) <= host);
         let Some(way) = way else { continue };
         host -= bytes_of(&way);
-        closed |= way.iter().fold(0, |set, own| set | 1 << own.gpu);
+        closed |= way.iter().map(|own| own.gpu).collect();
         chosen.extend(way);
     }
     chosen
@@ -171,7 +172,7 @@ mod tests {
             busy,
             max_warps: &[WARPS],
         };
-        let chosen = choose(lacks, &seen, 0, SPEED, u64::MAX);
+        let chosen = choose(lacks, &seen, GpuSet::EMPTY, SPEED, u64::MAX);
         chosen.iter().map(|own| own.client).collect()
     }
 
@@ -240,12 +241,12 @@ mod tests {
             busy: &[],
             max_warps: &[WARPS],
         };
-        assert!(choose(&[lack(4)], &seen, 1, SPEED, u64::MAX).is_empty());
-        assert!(choose(&[lack(4)], &seen, 0, SPEED, 4 * GIB - 1).is_empty());
-        assert_eq!(choose(&[lack(4)], &seen, 0, SPEED, 4 * GIB).len(), 1);
+        assert!(choose(&[lack(4)], &seen, GpuSet::from_bits(1), SPEED, u64::MAX).is_empty());
+        assert!(choose(&[lack(4)], &seen, GpuSet::EMPTY, SPEED, 4 * GIB - 1).is_empty());
+        assert_eq!(choose(&[lack(4)], &seen, GpuSet::EMPTY, SPEED, 4 * GIB).len(), 1);
         // A GPU that nobody knows of.
         let mut far = lack(4);
         far.gpus = vec![(7, GIB)];
-        assert!(choose(&[far], &seen, 0, SPEED, u64::MAX).is_empty());
+        assert!(choose(&[far], &seen, GpuSet::EMPTY, SPEED, u64::MAX).is_empty());
     }
 }

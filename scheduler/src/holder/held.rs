@@ -12,7 +12,7 @@ use super::wire::FromHolder;
 use crate::channel_memory::ChannelMemory;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
-const PATIENCE: Duration = Duration::from_secs(60);
+const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process, and what is held of it.
 pub(super) struct Held {
@@ -128,7 +128,7 @@ impl Held {
         if self.files.is_empty() || !self.is_busy() {
             return false;
         }
-        now < *self.until.get_or_insert(now + PATIENCE)
+        now < *self.until.get_or_insert(now + KEEP_TIMEOUT)
     }
 
     /// Since when it need not be held, if that is a matter of time.

@@ -22,7 +22,7 @@ use crate::peer::has_ended;
 /// and its whole path has to fit a UNIX socket address.
 pub const MOST_PATH: usize = 100;
 /// How long it may take to answer, and to quit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MPS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The version of the control daemon's commands that is spoken here; drivers that know only one ignore it.
 const PROTOCOL: &str = "2";
 /// Most of an answer that is read.
@@ -136,7 +136,7 @@ impl Mps {
             return Err(format!("{MPS_CONTROL} -d failed: {}", text.trim()));
         }
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < MPS_TIMEOUT {
             if self.is_running() && self.ask("get_server_list").is_some() {
                 self.protect();
                 return Ok(());
@@ -145,7 +145,7 @@ impl Mps {
         }
         Err(format!(
             "{MPS_CONTROL} did not answer in {} s; see {}",
-            PATIENCE.as_secs(),
+            MPS_TIMEOUT.as_secs(),
             self.log.display()
         ))
     }
@@ -193,7 +193,7 @@ impl Mps {
         self.ask("quit");
         let start = Instant::now();
         while self.is_running() {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > MPS_TIMEOUT {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -230,7 +230,7 @@ impl Mps {
             let _ = writeln!(input, "{what}");
         }
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < MPS_TIMEOUT {
             match child.try_wait() {
                 Ok(Some(status)) if status.success() => {
                     let mut text = String::new();

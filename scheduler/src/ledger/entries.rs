@@ -6,6 +6,7 @@ use mgb_probe::wire::Text;
 use serde::{Deserialize, Serialize};
 
 use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// A task on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,8 +42,8 @@ pub struct Holding {
     pub whole_process: bool,
     /// While it runs no other process is to have anything on the GPU.
     pub alone: bool,
-    /// GPUs where it may go on, one bit each; 0: it stays where it is.
-    pub may_go: u64,
+    /// GPUs where it may go on; empty: it stays where it is.
+    pub may_go: GpuSet,
     /// What people know it by.
     pub label: Text,
     /// When it was granted, on the broker's clock.

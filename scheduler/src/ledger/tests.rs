@@ -1,6 +1,7 @@
 //! The ledger under random sequences of changes.
 
 use super::*;
+use crate::gpu_set::GpuSet;
 use crate::node::test_gpu;
 use proptest::prelude::*;
 
@@ -16,7 +17,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         evicted: 0,
         whole_process: false,
         alone: false,
-        may_go: 0,
+        may_go: GpuSet::EMPTY,
         label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
         may_rest: false,

@@ -6,8 +6,9 @@
 //! Where everybody who runs on a GPU waits for something, compute keeps nobody
 //! out: what they wait for may be the end of the one who would be kept out.
 
-use super::queue::{Choose, bits};
+use super::queue::Choose;
 use super::{GpuState, View, Waiter};
+use crate::gpu_set::GpuSet;
 use crate::sms::{Launch, Shape, Sms};
 
 /// Launches whose answers are remembered within a round: tasks that wait have few different ones.
@@ -17,8 +18,8 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Copy, Default)]
 struct Answer {
     launch: Launch,
-    known: u64,
-    fits: u64,
+    known: GpuSet,
+    fits: GpuSet,
 }
 
 /// Chooses the first GPU on which all blocks of the task find a place.
@@ -43,17 +44,16 @@ impl Alg2 {
                 ..Answer::default()
             };
         }
-        let bit = 1 << at;
-        if answer.known & bit == 0 {
-            answer.known |= bit;
+        if !answer.known.contains(at) {
+            answer.known.insert(at);
             let sms = &self.sms[at];
             if sms.fits(&Shape::of(launch, sms.kind())) {
-                answer.fits |= bit;
+                answer.fits.insert(at);
             } else {
-                answer.fits &= !bit;
+                answer.fits.remove(at);
             }
         }
-        answer.fits & bit != 0
+        answer.fits.contains(at)
     }
 }
 
@@ -66,10 +66,11 @@ fn place_of(launch: &Launch) -> usize {
 }
 
 impl Choose for Alg2 {
-    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
-        bits(fitting)
+    fn choose(&mut self, waiter: &Waiter, fitting: GpuSet, gpus: &[GpuState]) -> Option<usize> {
+        fitting
+            .iter()
             .find(|&at| self.fits(&waiter.launch, at))
-            .or_else(|| bits(fitting).find(|&at| gpus[at].resting))
+            .or_else(|| fitting.iter().find(|&at| gpus[at].resting))
     }
 
     fn placed(&mut self, waiter: &Waiter, gpu: usize) {
@@ -78,12 +79,12 @@ impl Choose for Alg2 {
         let spread = sms.spread(&shape);
         sms.charge(&shape, &spread);
         for answer in &mut self.answers {
-            answer.known &= !(1 << gpu);
+            answer.known.remove(gpu);
         }
     }
 
     /// Where the most of it would find a place now.
-    fn nearest(&mut self, waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> usize {
+    fn nearest(&mut self, waiter: &Waiter, fitting: GpuSet, _gpus: &[GpuState]) -> usize {
         let lacks = |&at: &usize| {
             let sms = &self.sms[at];
             let shape = Shape::of(&waiter.launch, sms.kind());
@@ -91,6 +92,6 @@ impl Choose for Alg2 {
             let found = u64::from(sms.room(&shape).min(shape.blocks));
             u32::MAX - (found * u64::from(u32::MAX) / u64::from(shape.blocks)) as u32
         };
-        bits(fitting).min_by_key(lacks).unwrap_or(0)
+        fitting.iter().min_by_key(lacks).unwrap_or(0)
     }
 }

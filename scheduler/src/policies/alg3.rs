@@ -5,19 +5,20 @@
 //! Ties go to a GPU where the process already has a context (which costs memory
 //! and start-up time), then to the one with fewer processes, then to one that no job is expected to use next.
 
-use super::queue::{Choose, bits};
+use super::queue::Choose;
 use super::{GpuState, Waiter};
+use crate::gpu_set::GpuSet;
 
 /// Chooses the GPU with the fewest warps charged.
 pub(super) struct Alg3;
 
 impl Choose for Alg3 {
-    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
-        bits(fitting).min_by_key(|&at| {
+    fn choose(&mut self, waiter: &Waiter, fitting: GpuSet, gpus: &[GpuState]) -> Option<usize> {
+        fitting.iter().min_by_key(|&at| {
             let gpu = &gpus[at];
             (
                 gpu.warps,
-                waiter.contexts & (1 << at) == 0,
+                !waiter.contexts.contains(at),
                 gpu.processes,
                 gpu.expected,
             )

@@ -14,13 +14,13 @@ pub(super) fn place(view: &View<'_>, most: u32) -> Vec<Placement> {
             .iter()
             .find(|(client, _)| *client == waiter.client)
             .map(|(_, gpu)| *gpu)
-            .or_else(|| (0..view.gpus.len()).find(|gpu| waiter.contexts & (1 << gpu) != 0))
-            .filter(|gpu| waiter.gpus & (1 << gpu) != 0);
+            .or_else(|| (0..view.gpus.len()).find(|gpu| waiter.contexts.contains(gpu)))
+            .filter(|gpu| waiter.gpus.contains(gpu));
         let gpu = match own {
             Some(gpu) => Some(gpu),
             None => (0..view.gpus.len())
                 .filter(|&gpu| {
-                    waiter.gpus & (1 << gpu) != 0 && processes[gpu] < most.min(view.gpus[gpu].max_processes)
+                    waiter.gpus.contains(gpu) && processes[gpu] < most.min(view.gpus[gpu].max_processes)
                 })
                 .min_by_key(|&gpu| processes[gpu]),
         };

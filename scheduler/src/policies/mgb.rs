@@ -10,8 +10,9 @@
 
 use std::cmp::Reverse;
 
-use super::queue::{Choose, bits};
+use super::queue::Choose;
 use super::{GpuState, Waiter};
+use crate::gpu_set::GpuSet;
 
 /// Loads that differ by less than this part of what the GPU holds are equal.
 const NEAR: u64 = 20;
@@ -26,14 +27,15 @@ fn load(gpu: &GpuState) -> u64 {
 }
 
 impl Choose for Mgb {
-    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
-        let least = bits(fitting).map(|at| load(&gpus[at])).min()?;
-        bits(fitting)
+    fn choose(&mut self, waiter: &Waiter, fitting: GpuSet, gpus: &[GpuState]) -> Option<usize> {
+        let least = fitting.iter().map(|at| load(&gpus[at])).min()?;
+        fitting
+            .iter()
             .filter(|&at| load(&gpus[at]) <= least + 1000 / NEAR)
             .min_by_key(|&at| {
                 let gpu = &gpus[at];
                 let charged = gpu.warps.saturating_mul(1000) / gpu.max_warps.max(1);
-                let has_context = waiter.contexts & (1 << at) != 0;
+                let has_context = waiter.contexts.contains(at);
                 let expected = if gpu.processes == 0 { gpu.expected } else { 0 };
                 (!has_context, charged, gpu.processes, expected, Reverse(gpu.room))
             })

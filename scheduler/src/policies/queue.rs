@@ -36,6 +36,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{GpuState, Placement, View, Waiter};
+use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
 
 /// How many times the patience a process that has something may pass others.
 pub const HOLDER_PATIENCE: u32 = 4;
@@ -101,17 +103,17 @@ impl FromStr for Queue {
 
 /// Where a policy places.
 pub(super) trait Choose {
-    /// The one of the GPUs `fitting` (a set by index, not empty) that the task gets; all have the memory.
+    /// The one of the GPUs `fitting` (not empty) that the task gets; all have the memory.
     /// `None`: none of them will do for now.
-    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize>;
+    fn choose(&mut self, waiter: &Waiter, fitting: GpuSet, gpus: &[GpuState]) -> Option<usize>;
 
     /// It has got this one.
     fn placed(&mut self, _waiter: &Waiter, _gpu: usize) {}
 
     /// Of GPUs that will not do for now, the one that is to be kept for the task; never one that has less to
     /// spare than another, so that it does not change for ever.
-    fn nearest(&mut self, _waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> usize {
-        fitting.trailing_zeros() as usize
+    fn nearest(&mut self, _waiter: &Waiter, fitting: GpuSet, _gpus: &[GpuState]) -> usize {
+        fitting.first().unwrap_or(0)
     }
 }
 
@@ -120,31 +122,22 @@ struct Round<'a> {
     view: &'a View<'a>,
     gpus: Vec<GpuState>,
     /// Contexts that grants of this round bring.
-    contexts: Vec<(u64, u64)>,
+    contexts: Vec<(ClientId, GpuSet)>,
     placements: Vec<Placement>,
-    all: u64,
-    stalled: u64,
+    all: GpuSet,
+    stalled: GpuSet,
     /// GPUs where a process may begin if it has a context there, and if it has none.
-    open: [u64; 2],
+    open: [GpuSet; 2],
     /// GPUs where one more process may be, whoever waits to grow there.
-    places: u64,
+    places: GpuSet,
     /// The most room that any of those has.
     most: u64,
     /// GPUs kept for others, from newcomers and from processes that have something.
-    kept: [u64; 2],
+    kept: [GpuSet; 2],
 }
 
-fn mask(gpus: &[GpuState], is: impl Fn(&GpuState) -> bool) -> u64 {
-    let set = |set, (at, gpu)| set | u64::from(is(gpu)) << at;
-    gpus.iter().enumerate().fold(0, set)
-}
-
-pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let at = set.trailing_zeros();
-        set &= set.wrapping_sub(1);
-        (at < u64::BITS).then_some(at as usize)
-    })
+fn mask(gpus: &[GpuState], is: impl Fn(&GpuState) -> bool) -> GpuSet {
+    (0..gpus.len()).filter(|at| is(&gpus[*at])).collect()
 }
 
 impl Round<'_> {
@@ -155,11 +148,15 @@ impl Round<'_> {
         let takes_newcomers = |gpu: &GpuState| may_begin(gpu) && has_place(gpu) && !gpu.growth_waits;
         self.places = mask(&self.gpus, has_place);
         self.open = [mask(&self.gpus, may_begin), mask(&self.gpus, takes_newcomers)];
-        self.most = bits(self.open[0]).map(|at| self.gpus[at].room).max().unwrap_or(0);
+        self.most = self.open[0]
+            .iter()
+            .map(|at| self.gpus[at].room)
+            .max()
+            .unwrap_or(0);
     }
 
     /// GPUs of the set on which the task has its memory and, if it wants a GPU for itself, no other process.
-    fn fitting(&self, waiter: &Waiter, among: u64, order: Order) -> u64 {
+    fn fitting(&self, waiter: &Waiter, among: GpuSet, order: Order) -> GpuSet {
         let with = waiter.contexts;
         let asks_for_nothing = waiter.bytes == 0 && order.aged(waiter);
         let newcomers = if asks_for_nothing {
@@ -175,16 +172,15 @@ impl Round<'_> {
                 && !gpu.alone_by.others_than(waiter.client)
                 && !(waiter.alone && gpu.present_by.others_than(waiter.client))
         };
-        bits(open).filter(fits).fold(0, |set, at| set | 1 << at)
+        open.iter().filter(fits).collect()
     }
 
     fn place(&mut self, at: usize, waiter: &Waiter, gpu: usize) {
-        let bit = 1u64 << gpu;
         let state = &mut self.gpus[gpu];
         state.room -= waiter.cost(gpu, state);
-        if waiter.contexts & bit == 0 {
+        if !waiter.contexts.contains(gpu) {
             state.processes += 1;
-            self.contexts.push((waiter.client, bit));
+            self.contexts.push((waiter.client, GpuSet::of(gpu)));
         }
         let warps = waiter.charge(state);
         state.warps = state.warps.saturating_add(warps);
@@ -202,14 +198,14 @@ impl Round<'_> {
     /// tasks in a long queue that is all there is to know.
     fn is_settled(&self, waiter: &Waiter, order: Order) -> bool {
         let wants = waiter.gpus & self.all;
-        waiter.contexts == 0
-            && wants & !self.kept[0] == 0
-            && (wants & !self.stalled & !self.kept[1] == 0 || !order.very_aged(waiter))
+        waiter.contexts.is_empty()
+            && (wants & !self.kept[0]).is_empty()
+            && ((wants & !self.stalled & !self.kept[1]).is_empty() || !order.very_aged(waiter))
             && !self.contexts.iter().any(|(client, _)| *client == waiter.client)
     }
 
     /// Serves one task. What `lower` says is kept from it as well.
-    fn serve(&mut self, at: usize, lower: [u64; 2], order: Order, choose: &mut impl Choose) {
+    fn serve(&mut self, at: usize, lower: [GpuSet; 2], order: Order, choose: &mut impl Choose) {
         let waiter = &self.view.waiting[at];
         let aged = order.aged(waiter);
         if waiter.bytes > self.most && !aged || self.is_settled(waiter, order) {
@@ -218,40 +214,41 @@ impl Round<'_> {
         let mut waiter = *waiter;
         for (client, made) in &self.contexts {
             if *client == waiter.client {
-                waiter.contexts |= made;
+                waiter.contexts |= *made;
             }
         }
-        let holds = usize::from(waiter.contexts != 0);
+        let holds = usize::from(!waiter.contexts.is_empty());
         let closed = self.kept[holds] | lower[holds];
         let fitting = self.fitting(&waiter, self.all & !closed, order);
-        if fitting != 0
+        if !fitting.is_empty()
             && let Some(gpu) = choose.choose(&waiter, fitting, &self.gpus)
         {
             choose.placed(&waiter, gpu);
             return self.place(at, &waiter, gpu);
         }
         // Nothing is kept from those of higher priority.
-        if aged && lower[0] == 0 {
+        if aged && lower[0].is_empty() {
             self.keep(&waiter, order, choose);
         }
     }
 
     /// Keeps room for a task that has waited for long.
     fn keep(&mut self, waiter: &Waiter, order: Order, choose: &mut impl Choose) {
-        if waiter.gpus & self.all & !self.kept[1] == 0 {
+        if (waiter.gpus & self.all & !self.kept[1]).is_empty() {
             return;
         }
-        let gathers = waiter.gathers.map_or(0, |at| 1 << at) & waiter.gpus & self.all;
+        let gathers = waiter.gathers.map_or(GpuSet::EMPTY, GpuSet::of) & waiter.gpus & self.all;
         let keeps = if order.strict {
             waiter.gpus
         } else if waiter.alone {
             gathers
         } else {
-            match self.fitting(waiter, self.all, order) {
-                0 => gathers,
+            let fitting = self.fitting(waiter, self.all, order);
+            match (fitting & self.kept[0]).first() {
+                _ if fitting.is_empty() => gathers,
                 // It is behind those for whom that one is kept.
-                fitting if fitting & self.kept[0] != 0 => 1 << (fitting & self.kept[0]).trailing_zeros(),
-                fitting => 1 << choose.nearest(waiter, fitting, &self.gpus),
+                Some(kept) => GpuSet::of(kept),
+                None => GpuSet::of(choose.nearest(waiter, fitting, &self.gpus)),
             }
         };
         self.kept[0] |= keeps;
@@ -304,10 +301,10 @@ pub(super) fn place(
         gpus,
         contexts: Vec::new(),
         placements: Vec::new(),
-        open: [0; 2],
-        places: 0,
+        open: [GpuSet::EMPTY; 2],
+        places: GpuSet::EMPTY,
         most: 0,
-        kept: [0; 2],
+        kept: [GpuSet::EMPTY; 2],
     };
     round.survey();
     let below = [round.all, round.all & !round.stalled];
@@ -319,7 +316,11 @@ pub(super) fn place(
         0
     };
     let lower = |waiter: &Waiter| {
-        if ranks(waiter) < top { below } else { [0; 2] }
+        if ranks(waiter) < top {
+            below
+        } else {
+            [GpuSet::EMPTY; 2]
+        }
     };
     // Where users take turns, they are in order already.
     let sorts = queue.sorts() && !view.is_ordered;

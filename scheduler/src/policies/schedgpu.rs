@@ -7,6 +7,7 @@
 
 use super::queue::{self, Choose, Queue};
 use super::{GpuState, Placement, View, Waiter};
+use crate::gpu_set::GpuSet;
 
 /// How tasks wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,8 @@ impl Way {
 struct First;
 
 impl Choose for First {
-    fn choose(&mut self, _waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> Option<usize> {
-        (fitting != 0).then_some(fitting.trailing_zeros() as usize)
+    fn choose(&mut self, _waiter: &Waiter, fitting: GpuSet, _gpus: &[GpuState]) -> Option<usize> {
+        fitting.first()
     }
 }
 

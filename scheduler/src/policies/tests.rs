@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::client::ClientSet;
+use crate::gpu_set::GpuSet;
 use crate::node::test_multiprocessors;
 use crate::sms::{Launch, Sms};
 
@@ -48,8 +49,8 @@ fn gpu(room: u64) -> GpuState {
 fn waiter(client: u64, bytes: u64, warps: u32) -> Waiter {
     Waiter {
         client,
-        gpus: u64::MAX,
-        contexts: 0,
+        gpus: GpuSet::ALL,
+        contexts: GpuSet::EMPTY,
         alone: false,
         bytes,
         launch: Launch {
@@ -174,7 +175,7 @@ fn later_ones_pass_the_first_until_it_is_old() {
     jobs[0].since = ago(10);
     assert_eq!(place("alg3", &gpus, &jobs), []);
     // Who already holds memory may still pass, so that it gets done.
-    jobs[1].contexts = ELSEWHERE;
+    jobs[1].contexts = GpuSet::from_bits(ELSEWHERE);
     assert_eq!(place("alg3", &gpus, &jobs), [(1, 0)]);
     jobs[0].since = ago(40);
     assert_eq!(place("alg3", &gpus, &jobs), []);
@@ -190,7 +191,7 @@ fn later_ones_pass_the_first_until_it_is_old() {
 fn an_old_first_keeps_only_gpus_it_may_use() {
     let mut jobs = [waiter(1, 20, 1), waiter(2, 4, 1)];
     jobs[0].since = ago(11);
-    jobs[0].gpus = 0b01;
+    jobs[0].gpus = GpuSet::from_bits(0b01);
     assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 1)]);
 }
 
@@ -200,7 +201,7 @@ fn an_old_first_keeps_the_one_gpu_where_room_gathers() {
     jobs[0].since = ago(40);
     jobs[0].gathers = Some(1);
     assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 0)]);
-    jobs[1].contexts = 0b11;
+    jobs[1].contexts = GpuSet::from_bits(0b11);
     assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 0)]);
     // Where it has been given up, others go anywhere.
     jobs[0].gathers = None;
@@ -214,7 +215,7 @@ fn nobody_new_begins_where_somebody_waits_to_grow() {
         ..gpu(10)
     }];
     let mut jobs = [waiter(1, 4, 1), waiter(2, 4, 1)];
-    jobs[1].contexts = 1;
+    jobs[1].contexts = GpuSet::from_bits(1);
     assert_eq!(place("alg3", &gpus, &jobs), [(1, 0)]);
 }
 

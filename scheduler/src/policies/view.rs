@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::client::{ClientId, ClientSet};
+use crate::gpu_set::GpuSet;
 use crate::sms::{Launch, Sms};
 
 /// Others make room on a stalled GPU for this process: what comes free there is not for them.
@@ -69,11 +70,11 @@ pub struct GpuState {
 pub struct Waiter {
     /// The client that asked.
     pub client: ClientId,
-    /// GPUs it may be placed on, by index.
-    pub gpus: u64,
+    /// GPUs it may be placed on.
+    pub gpus: GpuSet,
     /// GPUs on which the process already has a context. If there is any, others wait for the process to go
     /// on.
-    pub contexts: u64,
+    pub contexts: GpuSet,
     /// It wants a GPU for itself.
     pub alone: bool,
     /// Bytes to reserve.
@@ -98,7 +99,7 @@ impl Waiter {
 
     /// Bytes that a grant on the GPU takes, the context included where there is none yet.
     pub fn cost(&self, at: usize, gpu: &GpuState) -> u64 {
-        if self.contexts & (1 << at) != 0 {
+        if self.contexts.contains(at) {
             self.bytes
         } else {
             self.bytes.saturating_add(gpu.context_bytes)

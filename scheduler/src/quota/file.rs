@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgb_probe::view::KeptView;
-use mgb_probe::{Gpu, size};
+use mgb_probe::{Gpu, byte_size};
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::Deserialize;
 
@@ -341,7 +341,7 @@ fn entry(written: &WrittenEntry) -> Result<Entry, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    size::parse(text).map_err(|error| error.to_string())
+    byte_size::parse(text).map_err(|error| error.to_string())
 }
 
 fn number(text: &str) -> Result<u64, String> {

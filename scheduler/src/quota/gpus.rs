@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::gpu_set::GpuSet;
 use mgb_probe::Gpu;
 use mgb_probe::view::KeptView;
 
@@ -31,8 +32,8 @@ struct Rule {
     named: Vec<Named>,
     users: BTreeSet<u32>,
     groups: BTreeSet<u32>,
-    /// The GPUs that are meant, by mgbd's numbers, one bit each.
-    gpus: u64,
+    /// The GPUs that are meant, by mgbd's numbers.
+    gpus: GpuSet,
 }
 
 /// The table `[gpus]`: for whom GPUs are kept.
@@ -81,11 +82,11 @@ impl GpuRules {
     pub(super) fn find(&mut self, shared: &[Gpu]) -> Vec<String> {
         let mut unknown = Vec::new();
         for rule in &mut self.0 {
-            rule.gpus = 0;
+            rule.gpus = GpuSet::EMPTY;
             for named in &rule.named {
                 let found = shared.iter().filter(|gpu| named.is(gpu));
-                let found = found.fold(0, |set, gpu| set | 1 << gpu.index);
-                if found == 0 {
+                let found = found.map(|gpu| gpu.index as usize).collect::<GpuSet>();
+                if found.is_empty() {
                     unknown.push(named.to_string());
                 }
                 rule.gpus |= found;
@@ -99,25 +100,24 @@ impl GpuRules {
         self.0.iter().any(|rule| !rule.groups.is_empty())
     }
 
-    /// The GPUs that a user in these groups may use, one bit each; all bits where none is kept for others.
-    pub(super) fn of(&self, uid: u32, groups: &[u32]) -> u64 {
+    /// The GPUs that a user in these groups may use; all where none is kept for others.
+    pub(super) fn of(&self, uid: u32, groups: &[u32]) -> GpuSet {
         let is_for = |rule: &&Rule| {
             rule.users.contains(&uid) || groups.iter().any(|group| rule.groups.contains(group))
         };
-        let all = |set: u64, rule: &Rule| set | rule.gpus;
-        let kept = self.0.iter().fold(0, all);
-        let own = self.0.iter().filter(is_for).fold(0, all);
+        let kept: GpuSet = self.0.iter().map(|rule| rule.gpus).collect();
+        let own: GpuSet = self.0.iter().filter(is_for).map(|rule| rule.gpus).collect();
         !kept | own
     }
 
     /// The GPUs that are kept, as the node view shows them.
     pub(super) fn views(&self) -> Vec<KeptView> {
         let view = |rule: &Rule| KeptView {
-            gpus: (0..u64::BITS).filter(|gpu| rule.gpus >> gpu & 1 == 1).collect(),
+            gpus: rule.gpus.iter().map(|gpu| gpu as u32).collect(),
             users: rule.users.iter().copied().collect(),
             groups: rule.groups.iter().copied().collect(),
         };
-        let here = self.0.iter().filter(|rule| rule.gpus != 0);
+        let here = self.0.iter().filter(|rule| !rule.gpus.is_empty());
         here.map(view).collect()
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     fn a_named_gpu_is_for_those_who_stand_there_and_the_others_are_everybodys() {
         let (rules, unknown) = rules(&[("1-2", &["group:50"]), ("GPU-2", &["group:60", "user:7"])]).unwrap();
         assert_eq!(unknown, [] as [&str; 0]);
-        let may = |uid, groups: &[u32]| rules.of(uid, groups) & 0b1111;
+        let may = |uid, groups: &[u32]| rules.of(uid, groups).bits() & 0b1111;
         assert_eq!(may(1, &[]), 0b1000, "the common one");
         assert_eq!(
             [may(1, &[50]), may(1, &[60]), may(7, &[])],
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!(may(7, &[50, 60]), 0b1111);
         assert!(rules.name_groups());
-        assert_eq!(GpuRules::default().of(1, &[]), u64::MAX);
+        assert_eq!(GpuRules::default().of(1, &[]), GpuSet::ALL);
         let views = rules.views();
         assert_eq!(
             (views[0].gpus.as_slice(), views[0].groups.as_slice()),
@@ -210,8 +210,8 @@ mod tests {
         let (rules, unknown) = rules(&[("0,1", &["user:alice"]), ("GPU-9", &[])]).unwrap();
         assert_eq!(unknown, ["user alice", "GPU 0", "GPU-9"]);
         assert_eq!(
-            rules.of(7, &[]) & 0b1111,
-            0b1110,
+            rules.of(7, &[]) & GpuSet::from_bits(0b1111),
+            GpuSet::from_bits(0b1110),
             "it is kept although nobody may use it"
         );
     }

@@ -11,6 +11,7 @@ mod time;
 use std::fmt;
 use std::time::Duration;
 
+use crate::gpu_set::GpuSet;
 use mgb_probe::limited::Limited;
 
 /// Whose a limit is.
@@ -57,8 +58,8 @@ pub struct Amount {
     pub bytes: u64,
     /// Tasks.
     pub tasks: u64,
-    /// GPUs, a bit each by index.
-    pub gpus: u64,
+    /// GPUs.
+    pub gpus: GpuSet,
     /// Processes with a context on a GPU, counted on each.
     pub processes: u64,
     /// GPUs that tasks have for themselves.
@@ -98,7 +99,7 @@ impl Limits {
         let each = [
             (Limited::Bytes, amount.bytes, self.bytes),
             (Limited::Tasks, amount.tasks, self.tasks),
-            (Limited::Gpus, u64::from(amount.gpus.count_ones()), self.gpus),
+            (Limited::Gpus, amount.gpus.len() as u64, self.gpus),
             (Limited::Processes, amount.processes, self.processes),
             (Limited::Alone, amount.alone, self.alone),
         ];
@@ -143,8 +144,8 @@ pub struct Account {
     pub most_time: Option<Duration>,
     /// Whether a process of which a task has it for longer is ended.
     pub ends_late: bool,
-    /// The GPUs that it may use, one bit each; all bits where none is kept for others.
-    pub gpus: u64,
+    /// The GPUs that it may use; all where none is kept for others.
+    pub gpus: GpuSet,
     /// The user's groups are not known yet, so that more may be allowed than this says.
     pub is_provisional: bool,
 }
@@ -158,7 +159,7 @@ impl Default for Account {
             most_priority: None,
             most_time: None,
             ends_late: false,
-            gpus: u64::MAX,
+            gpus: GpuSet::ALL,
             is_provisional: false,
         }
     }
@@ -181,7 +182,7 @@ mod tests {
         let amount = |bytes, gpus| Amount {
             bytes,
             tasks: 99,
-            gpus,
+            gpus: GpuSet::from_bits(gpus),
             processes: 3,
             alone: 1,
             swap: 99,

@@ -122,13 +122,14 @@ pub fn even_parts<K: Ord + Copy>(wanted: BTreeMap<K, usize>, whole: usize) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu_set::GpuSet;
     use crate::sms::Launch;
 
     fn waiter(client: ClientId, bytes: u64, since: u64) -> Waiter {
         Waiter {
             client,
-            gpus: 1,
-            contexts: 0,
+            gpus: GpuSet::from_bits(1),
+            contexts: GpuSet::EMPTY,
             alone: false,
             bytes,
             launch: Launch::of(&mgb_probe::Need::default()),

@@ -13,27 +13,27 @@ pub enum AddressKind {
     Device {
         /// Ordinal of the device.
         ordinal: usize,
-        /// First byte.
+        /// The first byte of the allocation.
         base: usize,
-        /// Bytes.
+        /// The size of the allocation in bytes.
         size: usize,
     },
     /// Managed memory, which host and devices may touch.
     Managed {
         /// Ordinal of the device that is charged.
         ordinal: usize,
-        /// First byte.
+        /// The first byte of the allocation.
         base: usize,
-        /// Bytes.
+        /// The size of the allocation in bytes.
         size: usize,
     },
     /// A device address with no memory behind it, or none that any device may touch.
     Nothing,
     /// Pinned host memory.
     Pinned {
-        /// First byte.
+        /// The first byte of the allocation.
         base: usize,
-        /// Bytes.
+        /// The size of the allocation in bytes.
         size: usize,
     },
     /// Anything else: the host's.

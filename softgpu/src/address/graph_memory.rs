@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 /// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node
 /// or an executable copy of it is.
 pub struct GraphMemory {
-    /// The device.
+    /// The ordinal of the device.
     pub ordinal: usize,
-    /// Its address.
+    /// The address of the memory.
     pub address: usize,
     /// Bytes asked for.
     pub size: usize,

@@ -8,7 +8,7 @@ use super::spec::Spec;
 pub struct Device {
     /// Its number on the node.
     pub index: usize,
-    /// Its configuration.
+    /// The configuration of the device.
     pub spec: Spec,
 }
 

@@ -11,13 +11,13 @@ pub struct Profile {
     pub key: &'static str,
     /// The name that programs and monitors see.
     pub name: &'static str,
-    /// Compute capability.
+    /// The major number of the compute capability.
     pub major: i32,
-    /// Compute capability.
+    /// The minor number of the compute capability.
     pub minor: i32,
     /// Device memory, where none is configured.
     pub memory: u64,
-    /// Streaming multiprocessors.
+    /// How many streaming multiprocessors there are.
     pub multiprocessors: u32,
     /// Lanes that one multiprocessor runs per cycle, in single precision.
     pub lanes_per_multiprocessor: u32,
@@ -61,7 +61,7 @@ pub struct Profile {
     pub shared_reserved: u32,
     /// The unit in which shared memory is given to blocks.
     pub shared_unit: u32,
-    /// Constant memory.
+    /// The size of the constant memory in bytes.
     pub constant_bytes: u32,
     /// The model's rates.
     pub rates: Rates,

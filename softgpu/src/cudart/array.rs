@@ -9,10 +9,10 @@ use super::copy::{later, now};
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::driver;
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::memory::region::{Side, Size};
-use crate::through;
 use crate::transfer::Copy;
 
 fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result {
@@ -22,7 +22,7 @@ fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, f
     if array.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    let Some(front) = through::front() else {
+    let Some(front) = driver_front::front() else {
         put!(array, driver::array::create(gpu, format, extent, flags)?);
         return Ok(());
     };
@@ -87,7 +87,7 @@ runtime! {
             return Ok(());
         }
         array::find(array).map_err(|_| Error::INVALID_VALUE)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuArrayDestroy(array),
             None => driver::array::destroy(array),
         }

@@ -9,10 +9,10 @@ use crate::device::{current, resolve};
 use crate::driver::capture as driver;
 use crate::error::{Error, Result};
 
+use crate::driver_front;
 use crate::graph::{capture, nodes_at, with};
 use crate::stream::Stream;
 use crate::stream::capture::Mode;
-use crate::through;
 
 /// `cudaStreamCaptureStatus`.
 fn status(stream: &Stream) -> c_int {
@@ -34,7 +34,7 @@ fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
 runtime! {
     fn cudaStreamBeginCapture(handle: usize, mode: u32) {
         let (_, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuStreamBeginCapture(handle, mode),
             None => driver::begin(&stream, mode),
         }
@@ -44,7 +44,7 @@ runtime! {
         handle: usize, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: u32,
     ) {
         let (_, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuStreamBeginCaptureToGraph(handle, graph, after, edges, count, mode),
             None => driver::begin_to_graph(&stream, graph, nodes_at(after, count)?, mode),
         }
@@ -52,7 +52,7 @@ runtime! {
 
     fn cudaStreamEndCapture(handle: usize, graph: *mut usize) {
         let (_, stream) = resolve::stream(handle)?;
-        if let Some(front) = through::front() {
+        if let Some(front) = driver_front::front() {
             return front.cuStreamEndCapture(handle, graph);
         }
         put!(graph, 0);

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use mgb_abi::array::ChannelFormatDesc;
 
-/// CUDA's `cudaCreateChannelDesc`.
+/// Implements CUDA's `cudaCreateChannelDesc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaCreateChannelDesc(
     x: c_int,

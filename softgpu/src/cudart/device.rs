@@ -12,9 +12,9 @@ use crate::config::spec::MAX_DEVICES;
 use crate::device::properties;
 use crate::device::{current, node};
 use crate::driver::context::synchronize;
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::exec::device_heap;
-use crate::through;
 
 /// The limits that the device has, and what they are before a program sets them.
 const LIMITS: [(u32, usize); 6] = [
@@ -117,7 +117,7 @@ runtime! {
 
     fn cudaDeviceSynchronize() {
         let gpu = current::active()?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuCtxSynchronize(),
             None => synchronize(gpu),
         }
@@ -125,7 +125,7 @@ runtime! {
 
     fn cudaDeviceReset() {
         let gpu = current::gpu()?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => gpu.reset_by(front)?,
             None => gpu.reset(),
         }

@@ -8,11 +8,11 @@ use mgb_abi::copy3d::{DriverCopy3D, MEMORYTYPE_ARRAY};
 
 use crate::device::Gpu;
 use crate::driver::copy_box::{described, flat};
+use crate::driver_front::{self, Front};
 use crate::error::Result;
 use crate::memory::region::Size;
 use crate::stream::Stream;
 use crate::submit;
-use crate::through::{self, Front};
 use crate::transfer::{Copy, Fill, Transfer};
 
 /// The devices that a call names: the one that is copied to, and the one that is copied from.
@@ -20,7 +20,7 @@ pub type Devices = (&'static Gpu, &'static Gpu);
 
 /// A front, for a kind of copy that the driver has as well. Other kinds are an error of the runtime's own.
 fn front_for(kind: u32) -> Option<&'static Front> {
-    through::front().filter(|_| kind <= DEFAULT)
+    driver_front::front().filter(|_| kind <= DEFAULT)
 }
 
 /// Copies in a default stream, and waits until it is done.
@@ -73,7 +73,7 @@ pub fn copy_named(
     kind: u32,
     devices: Devices,
 ) -> Result {
-    let Some(front) = through::front() else {
+    let Some(front) = driver_front::front() else {
         return submit::transfer_and_wait(gpu, stream, Transfer::of_named(gpu, what, kind)?);
     };
     let (to, from) = (devices.0.context_handle(), devices.1.context_handle());
@@ -96,7 +96,7 @@ pub fn copy_named_async(
     kind: u32,
     devices: Devices,
 ) -> Result {
-    let Some(front) = through::front() else {
+    let Some(front) = driver_front::front() else {
         return submit::transfer(gpu, stream, Transfer::of_named(gpu, what, kind)?);
     };
     let (to, from) = (devices.0.context_handle(), devices.1.context_handle());
@@ -167,7 +167,7 @@ pub fn fill(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: Fill, 
     let Fill { to, size, value, .. } = what;
     // Planes that lie one after another are rows.
     let is_flat = size.depth == 1 || to.slice == to.pitch * size.height;
-    let front = match through::front() {
+    let front = match driver_front::front() {
         // The driver has no planes, and a capture keeps them as one node: what it keeps, nobody runs yet.
         Some(front) if is_flat || !stream.captures() => front,
         _ => return submit::fill(gpu, stream, what, wait),

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use super::{put, runtime};
 use crate::config::profile::CUDA_VERSION;
 use crate::driver::entry;
+use crate::driver_front;
 use crate::error::{Error, Result, c_str};
 use crate::stream::handle;
-use crate::through;
 
 /// `cudaEnablePerThreadDefaultStream`.
 const PER_THREAD: u64 = 2;
@@ -26,7 +26,7 @@ fn find(
     } else {
         flags
     };
-    let found = match through::uninitialised() {
+    let found = match driver_front::uninitialised() {
         Some(front) => front.function(symbol, version, flags).ok(),
         None => entry::find(&symbol.to_string_lossy(), flags).map(<*const c_void>::cast_mut),
     };

@@ -31,19 +31,19 @@ pub extern "C" fn cudaGetLastError() -> i32 {
     last(true)
 }
 
-/// CUDA's `cudaPeekAtLastError`.
+/// Implements CUDA's `cudaPeekAtLastError`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaPeekAtLastError() -> i32 {
     last(false)
 }
 
-/// CUDA's `cudaGetErrorName`.
+/// Implements CUDA's `cudaGetErrorName`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorName(code: i32) -> *const c_char {
     error::runtime_name(code).map_or(UNRECOGNIZED, |name| name.as_ptr())
 }
 
-/// CUDA's `cudaGetErrorString`.
+/// Implements CUDA's `cudaGetErrorString`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorString(code: i32) -> *const c_char {
     error::text(code).map_or(UNRECOGNIZED, |text| text.as_ptr())

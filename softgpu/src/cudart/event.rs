@@ -1,4 +1,4 @@
-//! Events.
+//! The runtime's functions for events.
 
 use std::ffi::c_uint;
 
@@ -8,10 +8,10 @@ use super::{put, runtime};
 use crate::clock;
 use crate::device::{current, resolve};
 use crate::driver::{events, stream as driver};
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
-use crate::through;
 
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
@@ -70,7 +70,7 @@ runtime! {
     }
 
     fn cudaEventSynchronize(event: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuEventSynchronize(event)?,
             None => driver::synchronize_event(event)?,
         }
@@ -78,7 +78,7 @@ runtime! {
     }
 
     fn cudaEventQuery(event: usize) {
-        let passed = match through::front() {
+        let passed = match driver_front::front() {
             Some(front) => match front.cuEventQuery(event) {
                 Err(Error::NOT_READY) => false,
                 answer => answer.map(|()| true)?,

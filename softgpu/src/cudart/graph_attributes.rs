@@ -11,10 +11,10 @@ use super::{put, runtime};
 use crate::address::graph_memory;
 use crate::device::node;
 use crate::driver::pool::graph_level;
+use crate::driver_front;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{Kind, with};
 use crate::kernel::launch::{self, Launch};
-use crate::through;
 use crate::work::{Action, Work};
 
 /// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel
@@ -88,7 +88,7 @@ runtime! {
 
     fn cudaDeviceGraphMemTrim(device: c_int) {
         let gpu = node()?.gpu(device)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuDeviceGraphMemTrim(device),
             None => graph_memory::trim(gpu),
         }

@@ -7,15 +7,15 @@ use mgb_abi::graph::{GraphExecUpdateResultInfo, GraphInstantiateParams};
 use super::{put, runtime};
 use crate::device::resolve;
 use crate::driver::graph as driver;
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::graph::exec;
-use crate::through;
 
 fn make(handle: *mut usize, graph: usize, flags: u64) -> Result {
     if handle.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    match through::front() {
+    match driver_front::front() {
         Some(front) => front.cuGraphInstantiateWithFlags(handle, graph, flags),
         None => {
             put!(handle, driver::instantiate(graph, flags)?);
@@ -38,7 +38,7 @@ runtime! {
     ) {
         // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
         let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
-        if let Some(front) = through::front().filter(|_| !exec.is_null()) {
+        if let Some(front) = driver_front::front().filter(|_| !exec.is_null()) {
             return front.cuGraphInstantiateWithParams(exec, graph, parameters);
         }
         let made = make(exec, graph, parameters.flags);
@@ -53,7 +53,7 @@ runtime! {
     }
 
     fn cudaGraphExecDestroy(handle: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuGraphExecDestroy(handle),
             None => exec::destroy(handle),
         }
@@ -62,7 +62,7 @@ runtime! {
     fn cudaGraphUpload(graph: usize, handle: usize) {
         let exec = exec::find(graph)?;
         resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuGraphUpload(graph, handle),
             None => exec.take_memory(),
         }
@@ -71,14 +71,14 @@ runtime! {
     fn cudaGraphLaunch(graph: usize, handle: usize) {
         let exec = exec::find(graph)?;
         let (gpu, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuGraphLaunch(graph, handle),
             None => exec.launch(gpu, &stream),
         }
     }
 
     fn cudaGraphExecUpdate(handle: usize, graph: usize, info: *mut GraphExecUpdateResultInfo) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuGraphExecUpdate(handle, graph, info),
             None => driver::update(handle, graph, info),
         }

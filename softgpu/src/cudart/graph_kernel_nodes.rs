@@ -1,4 +1,4 @@
-//! Kernel nodes.
+//! The runtime's functions for kernel nodes of graphs.
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Set nodes.
+//! The runtime's functions for set nodes of graphs.
 
 use std::ffi::c_void;
 

@@ -8,10 +8,10 @@ use super::{put, runtime};
 use crate::address::share;
 use crate::device::current;
 use crate::driver::ipc::export;
+use crate::driver_front;
 use crate::error::Error;
 use crate::memory::share::Handle;
 use crate::stream::{event, shared};
-use crate::through;
 
 runtime! {
     fn cudaIpcGetMemHandle(handle: *mut Handle, memory: *mut c_void) {
@@ -19,7 +19,7 @@ runtime! {
         if handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuIpcGetMemHandle(handle, memory as usize),
             None => {
                 put!(handle, export(memory as usize)?);
@@ -30,7 +30,7 @@ runtime! {
 
     fn cudaIpcGetEventHandle(handle: *mut shared::Handle, event: usize) {
         let found = event::find(event)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuIpcGetEventHandle(handle, event),
             None => {
                 put!(handle, found.ipc()?);
@@ -44,7 +44,7 @@ runtime! {
         if event.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuIpcOpenEventHandle(event, handle),
             None => {
                 put!(event, event::open(&handle)?);
@@ -58,7 +58,7 @@ runtime! {
         if memory.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let address = match through::front() {
+        let address = match driver_front::front() {
             Some(front) => {
                 let mut address = 0;
                 front.cuIpcOpenMemHandle(&mut address, handle, flags)?;
@@ -72,7 +72,7 @@ runtime! {
 
     fn cudaIpcCloseMemHandle(memory: *mut c_void) {
         current::active()?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuIpcCloseMemHandle(memory as usize),
             None => share::close(memory as usize),
         }

@@ -1,4 +1,4 @@
-//! Launches.
+//! The runtime's functions that launch kernels.
 
 use std::ffi::{c_uint, c_void};
 
@@ -7,11 +7,11 @@ use mgb_abi::launch::{Dim3, DriverLaunchConfig, LaunchConfig};
 use super::{put, runtime};
 use crate::device::{current, resolve};
 use crate::driver::launch as driver;
+use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::exec::registry;
 use crate::kernel::{self, launch::Shape};
 use crate::per_thread::PerThread;
-use crate::through::{self, Front};
 
 /// What stands between `<<<` and `>>>`.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ unsafe fn launch(
         return Err(Error::INVALID_HANDLE);
     }
     let function = registry::function(stub)?;
-    let Some(front) = through::front() else {
+    let Some(front) = driver_front::front() else {
         // SAFETY: contract of `launch`.
         return unsafe { driver::launch(gpu, &stream, function, shape, arguments) };
     };

@@ -11,10 +11,10 @@ use super::{peer, put, runtime};
 use crate::address::{self, AddressKind, locate};
 use crate::device::current;
 use crate::driver::{self, memory::pitched};
+use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::heap::Use;
-use crate::through::{self, Front};
 
 /// Bytes of the largest access to pitched memory: every allowed one gives the same pitch.
 const ELEMENT: c_uint = 16;
@@ -27,7 +27,7 @@ fn allocate(
 ) -> Result<*mut c_void> {
     capture::forbid()?;
     let gpu = current::active()?;
-    let address = match through::front() {
+    let address = match driver_front::front() {
         Some(front) if size != 0 => {
             let mut address = 0;
             by_front(front, &mut address)?;
@@ -53,7 +53,7 @@ fn free(address: usize) -> Result {
         return Ok(());
     }
     capture::forbid()?;
-    match through::front() {
+    match driver_front::front() {
         Some(front) => front.cuMemFree(address),
         None => driver::memory::free(address),
     }
@@ -102,7 +102,7 @@ runtime! {
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) {
         let gpu = current::active()?;
         let (mut left, mut all) = (0, 0);
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemGetInfo(&mut left, &mut all)?,
             None => {
                 let (free, total) = gpu.memory();

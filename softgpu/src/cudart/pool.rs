@@ -8,9 +8,9 @@ use mgb_abi::pool::*;
 use super::{put, runtime};
 use crate::device::{current, resolve};
 use crate::driver::pool as driver;
+use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::memory::pool;
-use crate::through::{self, Front};
 
 /// Allocates in a stream's turn. `by_front` has a front do it.
 fn allocate(
@@ -22,7 +22,7 @@ fn allocate(
 ) -> Result {
     put!(pointer, std::ptr::null_mut());
     let (gpu, stream) = resolve::stream(handle)?;
-    let address = match through::front() {
+    let address = match driver_front::front() {
         Some(front) => {
             let mut address = 0;
             by_front(front, &mut address)?;
@@ -42,7 +42,7 @@ fn owner(location: *const MemLocation) -> Result<usize> {
 }
 
 fn choose(ordinal: usize, chosen: usize) -> Result {
-    match through::front() {
+    match driver_front::front() {
         Some(front) => front.cuDeviceSetMemPool(ordinal as c_int, chosen),
         None => pool::choose(ordinal, chosen),
     }
@@ -61,7 +61,7 @@ runtime! {
 
     fn cudaFreeAsync(pointer: *mut c_void, handle: usize) {
         let (gpu, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemFreeAsync(pointer as usize, handle),
             None => driver::free(gpu, &stream, pointer as usize),
         }
@@ -114,7 +114,7 @@ runtime! {
         // The runtime uses the pool's device from here on.
         driver::gpu_of(wanted)?;
         let mut made = 0;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolCreate(&mut made, properties)?,
             None => made = driver::create(properties)?,
         }
@@ -123,35 +123,35 @@ runtime! {
     }
 
     fn cudaMemPoolDestroy(handle: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolDestroy(handle),
             None => pool::destroy(handle),
         }
     }
 
     fn cudaMemPoolTrimTo(handle: usize, keep: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolTrimTo(handle, keep),
             None => driver::trim(handle),
         }
     }
 
     fn cudaMemPoolSetAttribute(handle: usize, attribute: u32, value: *const c_void) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolSetAttribute(handle, attribute, value),
             None => driver::set_attribute(handle, attribute, value),
         }
     }
 
     fn cudaMemPoolGetAttribute(handle: usize, attribute: u32, value: *mut c_void) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolGetAttribute(handle, attribute, value),
             None => driver::attribute(handle, attribute, value),
         }
     }
 
     fn cudaMemPoolSetAccess(handle: usize, list: *const MemAccessDesc, count: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuMemPoolSetAccess(handle, list, count),
             None => driver::set_access(handle, list, count),
         }

@@ -1,4 +1,4 @@
-//! Sets.
+//! The runtime's functions that set memory.
 
 use std::ffi::{c_int, c_void};
 

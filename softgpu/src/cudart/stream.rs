@@ -1,4 +1,4 @@
-//! Streams.
+//! The runtime's functions for streams.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -7,11 +7,11 @@ use mgb_abi::stream::STREAM_NON_BLOCKING;
 use super::{put, runtime};
 use crate::device::{current, resolve};
 use crate::driver::{stream as driver, streams};
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::{GREATEST_PRIORITY, handle};
 use crate::submit;
-use crate::through;
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
 use crate::work::{Action, Work};
 
@@ -47,7 +47,7 @@ runtime! {
     }
 
     fn cudaStreamDestroy(stream: usize) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuStreamDestroy(stream),
             None => streams::destroy(stream),
         }
@@ -55,7 +55,7 @@ runtime! {
 
     fn cudaStreamSynchronize(handle: usize) {
         let (gpu, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuStreamSynchronize(handle),
             None => driver::synchronize(gpu, &stream),
         }
@@ -63,7 +63,7 @@ runtime! {
 
     fn cudaStreamQuery(handle: usize) {
         let (gpu, stream) = resolve::stream(handle)?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuStreamQuery(handle),
             None => driver::query(gpu, &stream),
         }

@@ -1,4 +1,4 @@
-//! Surface objects.
+//! The runtime's functions for surface objects.
 
 use mgb_abi::texture::ResourceDesc;
 
@@ -6,8 +6,8 @@ use super::texture::{resource_to_driver, resource_to_runtime};
 use super::{put, runtime};
 use crate::device::current;
 use crate::driver::surface;
+use crate::driver_front;
 use crate::error::Error;
-use crate::through;
 
 runtime! {
     fn cudaCreateSurfaceObject(object: *mut u64, resource: *const ResourceDesc) {
@@ -18,7 +18,7 @@ runtime! {
             return Err(Error::INVALID_VALUE);
         }
         let resource = resource_to_driver(resource)?;
-        let Some(front) = through::front() else {
+        let Some(front) = driver_front::front() else {
             put!(object, surface::create(gpu, &resource)?);
             return Ok(());
         };
@@ -30,7 +30,7 @@ runtime! {
 
     fn cudaDestroySurfaceObject(object: u64) {
         current::active()?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuSurfObjectDestroy(object),
             None => surface::destroy(object),
         }

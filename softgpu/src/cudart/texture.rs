@@ -1,4 +1,4 @@
-//! Texture objects.
+//! The runtime's functions for texture objects.
 
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy3d::Extent;
@@ -8,9 +8,9 @@ use super::{put, runtime};
 use crate::device::{Gpu, current};
 use crate::driver::array::{described, format_of};
 use crate::driver::texture;
+use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::through;
 
 /// The driver's words for a format of elements: its number and the channels.
 fn to_driver(format: ChannelFormatDesc) -> Result<(u32, u32)> {
@@ -218,7 +218,7 @@ fn create(
     let resource = resource_to_driver(resource)?;
     check_filter(&resource, settings, viewed)?;
     let settings = settings_to_driver(settings)?;
-    let Some(front) = through::front() else {
+    let Some(front) = driver_front::front() else {
         put!(object, texture::create(gpu, &resource, &settings, viewed)?);
         return Ok(());
     };
@@ -244,7 +244,7 @@ runtime! {
 
     fn cudaDestroyTextureObject(object: u64) {
         current::active()?;
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuTexObjectDestroy(object),
             None => texture::destroy(object),
         }

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::gpu::Gpu;
 use super::node::node;
+use crate::driver_front;
 use crate::error::Result;
-use crate::through;
 
 thread_local! {
     static ORDINAL: Cell<usize> = const { Cell::new(0) };
@@ -30,7 +30,7 @@ pub fn active() -> Result<&'static Gpu> {
     let gpu = gpu()?;
     gpu.enter()?;
     if CONTEXT.get() != Some(gpu.ordinal) {
-        match through::front() {
+        match driver_front::front() {
             Some(front) => front.cuCtxSetCurrent(gpu.context_handle())?,
             None => CONTEXT.set(Some(gpu.ordinal)),
         }

@@ -9,11 +9,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::config::device::Device;
 use crate::config::profile::Profile;
 use crate::config::spec::Spec;
+use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::memory::heap::Heap;
 use crate::state::State;
 use crate::stream::set::Streams;
-use crate::through::{self, Front};
 
 /// What is to be done when a device's context has ended.
 static CONTEXT_ENDED: OnceLock<fn(usize)> = OnceLock::new();
@@ -30,9 +30,9 @@ pub struct Gpu {
     pub ordinal: usize,
     /// Its number on the node.
     pub index: usize,
-    /// Its configuration.
+    /// The configuration of the device.
     pub spec: Spec,
-    /// Its streams.
+    /// The streams of the device.
     pub streams: Streams,
     state: &'static State,
     context: Mutex<Context>,
@@ -96,7 +96,7 @@ impl Gpu {
     /// # Errors
     /// `MEMORY_ALLOCATION` if it does not fit; the error that the device is stuck in.
     pub fn enter(&self) -> Result {
-        if let Some(front) = through::front() {
+        if let Some(front) = driver_front::front() {
             self.enter_by(front)?;
         }
         let mut context = self.context.lock();

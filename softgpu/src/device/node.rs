@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gpu::Gpu;
 use crate::config::visible;
+use crate::driver_front;
 use crate::error::{Error, Result};
-use crate::through;
 
 /// The devices of this process, in the order in which it sees them.
 pub struct Node {
@@ -56,7 +56,7 @@ pub fn node() -> Result<&'static Node> {
         return Err(Error::INITIALIZATION);
     }
     if NODE.get().is_none() {
-        through::front();
+        driver_front::front();
     }
     known()
 }

@@ -1,4 +1,4 @@
-//! Arrays.
+//! The driver's functions for arrays.
 
 use std::ffi::{c_int, c_uint};
 

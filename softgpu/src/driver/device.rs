@@ -6,9 +6,9 @@ use super::{driver, gpu};
 use crate::config::profile;
 use crate::device::node::{self, node};
 use crate::device::properties;
+use crate::driver_front;
 use crate::entry::put;
 use crate::error::{self, Error, Result};
-use crate::through;
 
 fn name_of(text: Option<&'static std::ffi::CStr>, to: *mut *const c_char) -> Result {
     put!(to, text.map_or(std::ptr::null(), |text| text.as_ptr()));
@@ -29,7 +29,7 @@ driver! {
     }
 
     fn cuDriverGetVersion(version: *mut c_int) {
-        through::reached();
+        driver_front::reached();
         put!(version, profile::CUDA_VERSION);
         Ok(())
     }

@@ -39,7 +39,7 @@ use crate::stream::{Stream, handle};
 
 /// A function of the driver, for those that look it up by name.
 pub struct Export {
-    /// Its symbol.
+    /// The symbol of the function.
     pub name: &'static str,
     /// Where it is.
     pub address: *const c_void,

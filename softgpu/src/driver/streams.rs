@@ -1,4 +1,4 @@
-//! Making streams.
+//! The driver's functions that make streams.
 
 use std::ffi::c_uint;
 

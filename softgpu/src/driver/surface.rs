@@ -1,4 +1,4 @@
-//! Surface objects.
+//! The driver's functions for surface objects.
 
 use mgb_abi::array::ARRAY_SURFACE_LOAD_STORE;
 use mgb_abi::texture::*;

@@ -1,4 +1,4 @@
-//! Texture objects.
+//! The driver's functions for texture objects.
 
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::texture::*;

@@ -5,7 +5,7 @@
 
 /// One error code.
 pub struct Row {
-    /// The code.
+    /// The number of the error code.
     pub code: i32,
     /// `cudaError…`, ended by a null byte; `"\0"` where the runtime lacks it.
     pub runtime: &'static str,

@@ -1,11 +1,11 @@
 //! A block whose threads wait for each other.
 
+use super::block_threads::Team;
 use super::coroutines::Coroutines;
 use super::fiber::Stacks;
 use super::fibers::Fibers;
 use super::grid::{Code, Counts, Failure, Grid};
 use super::step::Step;
-use super::team::Team;
 use super::thread::Waiting;
 
 /// A block that runs; what it has allocated serves the next one.

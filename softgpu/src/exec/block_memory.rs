@@ -13,7 +13,7 @@ const KEPT: usize = 64;
 /// Each thread's pieces that are not in use.
 static IDLE: PerThread<Vec<Piece>> = PerThread::new();
 
-/// A mapping.
+/// A mapping of memory for threads.
 #[derive(Debug)]
 struct Piece {
     start: usize,
@@ -62,7 +62,7 @@ pub struct BlockMemory {
     pub fixed: *mut u8,
     /// The dynamic part.
     pub dynamic: *mut u8,
-    /// Past both.
+    /// The end of both memories.
     pub end: *mut u8,
 }
 

@@ -30,7 +30,7 @@ pub fn limit() -> u64 {
     LIMIT.load(Relaxed)
 }
 
-/// Sets [`limit`].
+/// Sets the [`limit`] of the heap.
 pub fn set_limit(bytes: u64) {
     LIMIT.store(bytes, Relaxed);
 }

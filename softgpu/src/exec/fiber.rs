@@ -31,18 +31,18 @@ pub enum Pause {
 /// How a fiber ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By returning.
+    /// The thread has returned.
     Done,
     /// By a fault of the machine.
     Fault {
-        /// The signal.
+        /// The number of the signal.
         signal: i32,
         /// The address it is about.
         address: usize,
     },
 }
 
-/// A fiber.
+/// A fiber, which runs one thread on a stack of its own.
 pub type Fiber = Coroutine<(), Pause, Exit, FiberStack>;
 
 /// What a running fiber suspends itself with.

@@ -4,12 +4,12 @@
 
 use corosensei::CoroutineResult;
 
+use super::block_threads::{Broken, Event, Team};
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks, Suspender};
 use super::grid::{Failure, Grid};
-use super::plain::no_stack;
+use super::no_barrier_blocks::no_stack;
 use super::step::Step;
-use super::team::{Broken, Event, Team};
 use super::thread::Thread;
 use crate::image::Entry;
 

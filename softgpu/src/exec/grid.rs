@@ -28,7 +28,7 @@ pub enum Code {
     Rows(Entry),
     /// Each on a stack of its own.
     Fibers(Entry),
-    /// As coroutines.
+    /// The threads run as coroutines.
     Coroutines {
         /// Lays out a thread.
         begin: Begin,
@@ -43,11 +43,11 @@ pub struct Plan {
     pub name: Arc<str>,
     /// Its translation unit.
     pub image: &'static Image,
-    /// Its code.
+    /// The code of the kernel.
     pub code: Code,
     /// Stack that a thread needs.
     pub local_bytes: usize,
-    /// Blocks.
+    /// The dimensions of the grid in blocks.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
@@ -134,7 +134,7 @@ impl Arguments {
 
 /// A launch that runs.
 pub struct Grid {
-    /// What runs.
+    /// The launch that the grid runs.
     pub plan: Plan,
     /// No other has the same.
     pub number: u64,
@@ -278,7 +278,7 @@ impl Grid {
 /// Instructions that threads executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// In all.
+    /// How many operations there were in all.
     pub operations: u64,
     /// By the longest thread.
     pub longest: u64,

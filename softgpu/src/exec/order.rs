@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result, say_once};
 
-/// An order.
+/// The order in which blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// From the first to the last.

@@ -22,7 +22,7 @@ unsafe extern "C" {
 }
 
 impl Output {
-    /// Adds text.
+    /// Adds text to the output.
     pub fn push(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
         if self.text.len() > LIMIT {

@@ -1,4 +1,4 @@
-//! The worker threads: as many as the process may use cores, up to `MOST`, shared by all launches.
+//! The worker threads: as many as the process may use cores, up to `MAX_WORKERS`, shared by all launches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use parking_lot::{Condvar, Mutex};
 use super::block::Block;
 use super::fiber::Stacks;
 use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
-use super::plain::{self, Row};
+use super::no_barrier_blocks::{self, Row};
 use super::step::Step;
 use super::threads;
 use crate::per_thread::PerThread;
 
 /// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
 /// process 65,530 mappings.
-const MOST: usize = 24;
+const MAX_WORKERS: usize = 24;
 
 /// Turns of waiting blocks in which none went on, before a worker rests a little.
 const RESTLESS: usize = 64;
@@ -37,7 +37,7 @@ fn pool() -> &'static Pool {
     POOL.get_or_init(|| {
         let workers = std::thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(MOST);
+            .min(MAX_WORKERS);
         for _ in 0..workers {
             threads::spawn("softgpu-worker", work);
         }
@@ -174,7 +174,7 @@ impl Bench {
             };
             loop {
                 match row.run(&mut self.stacks, grid) {
-                    Ok(plain::Outcome::Over) => {
+                    Ok(no_barrier_blocks::Outcome::Over) => {
                         self.close(grid, row, covers, None);
                         break;
                     }
@@ -182,7 +182,7 @@ impl Bench {
                         self.close(grid, row, covers, Some(failure));
                         break;
                     }
-                    Ok(plain::Outcome::Split { ended, next, after }) => {
+                    Ok(no_barrier_blocks::Outcome::Split { ended, next, after }) => {
                         let block = after.start - 1;
                         grid.finish(block - covers.start, Counts::default(), None);
                         covers = block..after.start;

@@ -29,7 +29,7 @@ pub struct Function {
     pub dynamic_shared: AtomicI32,
 }
 
-/// Translated code.
+/// The translated code of a kernel.
 #[derive(Clone, Copy)]
 pub struct Code {
     /// The translation unit.

@@ -27,18 +27,18 @@ pub struct Thread {
     pub entry: Option<Entry>,
     /// With these arguments.
     pub arguments: *const *const c_void,
-    /// Its block's.
+    /// The memory that the threads of the block share.
     pub block: *mut Shared,
 }
 
 /// What a suspended thread waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// Nothing.
+    /// The thread waits for nothing.
     None,
     /// Barrier `id`, of `threads` threads (0: all), with a predicate to reduce.
     Barrier {
-        /// Which barrier.
+        /// The number of the barrier.
         id: u32,
         /// How many threads.
         threads: u32,
@@ -49,7 +49,7 @@ pub enum Request {
     },
     /// Nothing either: it has come to barrier `id`, of `threads` threads, and goes on.
     Arrive {
-        /// Which barrier.
+        /// The number of the barrier.
         id: u32,
         /// How many threads.
         threads: u32,
@@ -74,7 +74,7 @@ pub enum Reduce {
 /// How threads wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// They cannot.
+    /// The threads cannot wait.
     Never,
     /// Where they are, on a stack of their own.
     OnStacks,

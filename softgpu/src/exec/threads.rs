@@ -30,7 +30,7 @@ pub fn running() -> Result {
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
 /// How long the process's exit waits for them.
-const PATIENCE: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Says that a thread works, until it is dropped.
 pub struct Busy(());
@@ -50,7 +50,7 @@ impl Drop for Busy {
 extern "C" fn at_exit() {
     STOPPING.store(true, Ordering::SeqCst);
     let begin = Instant::now();
-    while BUSY.load(Ordering::SeqCst) > 0 && begin.elapsed() < PATIENCE {
+    while BUSY.load(Ordering::SeqCst) > 0 && begin.elapsed() < EXIT_TIMEOUT {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

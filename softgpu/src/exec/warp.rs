@@ -58,7 +58,7 @@ pub enum WarpRequest {
 /// How a shuffle finds its source lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
-    /// By number.
+    /// The source lane is given by its number.
     Index,
     /// Below by a delta.
     Up,
@@ -77,7 +77,7 @@ pub enum Vote {
     Any,
     /// Whether all are the same.
     Uniform,
-    /// Which are.
+    /// The lanes whose predicate is true.
     Ballot,
 }
 
@@ -116,7 +116,7 @@ impl WarpRequest {
         }
     }
 
-    /// For messages.
+    /// The name of the request in messages.
     pub fn name(&self) -> &'static str {
         match self {
             WarpRequest::Sync { .. } => "__syncwarp",

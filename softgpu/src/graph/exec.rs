@@ -33,7 +33,7 @@ struct Step {
     /// The node of the graph it was made from.
     node: usize,
     kind: Kind,
-    /// Earlier steps.
+    /// The earlier steps that the step waits for.
     after: Vec<usize>,
     enabled: bool,
 }

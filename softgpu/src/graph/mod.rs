@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// One node.
+/// A node of a graph.
 pub struct Node {
     /// What it does.
     pub kind: Kind,
@@ -102,7 +102,7 @@ pub struct Node {
 /// One graph. Its nodes are in the order in which they were made.
 #[derive(Default)]
 pub struct Graph {
-    /// By handle.
+    /// The nodes of the graph by handle.
     pub nodes: BTreeMap<usize, Node>,
     /// It is a node's: not the program's to destroy.
     owned: bool,

@@ -20,7 +20,7 @@ use crate::time::{booking, model::Work};
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Blocks.
+    /// The dimensions of the grid in blocks.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
@@ -107,9 +107,9 @@ fn code_of(kernel: &image::Kernel, entry: image::Entry) -> Code {
 /// A launch that has been checked: what a stream runs, and what a graph keeps.
 #[derive(Clone)]
 pub struct Launch {
-    /// The kernel.
+    /// The kernel that is launched.
     pub function: Arc<Function>,
-    /// Its shape.
+    /// The shape of the launch.
     pub shape: Shape,
     /// `cudaLaunchAttribute`s that were set for a graph's node, kept so that the program can read them.
     pub attributes: BTreeMap<u32, LaunchAttributeValue>,

@@ -11,7 +11,7 @@ use super::region::{Side, Size};
 use crate::error::{Error, Result};
 use crate::texture::texels::{Format, Texels};
 
-/// One array.
+/// An array in device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
     /// What an element is.
@@ -20,7 +20,7 @@ pub struct Array {
     pub extent: Extent,
     /// As it was asked for.
     pub flags: u32,
-    /// The device.
+    /// The ordinal of the device.
     pub ordinal: usize,
     base: usize,
 }

@@ -51,7 +51,7 @@ pub struct Allocation {
     pub base: usize,
     /// Bytes asked for.
     pub size: usize,
-    /// What for.
+    /// The use that the memory was allocated for.
     pub purpose: Use,
 }
 

@@ -12,7 +12,7 @@ use crate::pages;
 pub struct Pinned {
     /// Its first byte.
     pub base: usize,
-    /// Its bytes.
+    /// The size of the memory in bytes.
     pub size: usize,
     /// `cudaHostAlloc`'s or `cudaHostRegister`'s flags.
     pub flags: u32,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::heap::CHUNK;
 use crate::error::{Error, Result};
 
-/// One pool.
+/// A memory pool of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
     /// Its device; [`HOST`] for pools of host memory.
@@ -28,7 +28,7 @@ pub struct Pool {
 /// A figure, and the highest that it was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Level {
-    /// Now.
+    /// The bytes of the level now.
     pub now: u64,
     /// At most so far.
     pub high: u64,
@@ -46,7 +46,7 @@ impl Level {
 struct Live {
     pool: usize,
     size: u64,
-    /// As [`Pool::ordinal`].
+    /// The ordinal of the device, as [`Pool::ordinal`].
     ordinal: usize,
 }
 

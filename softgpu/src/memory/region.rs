@@ -43,7 +43,7 @@ pub struct Size {
     pub width: usize,
     /// Rows of a plane.
     pub height: usize,
-    /// Planes.
+    /// The number of planes.
     pub depth: usize,
 }
 
@@ -55,12 +55,12 @@ impl From<Extent> for Size {
 }
 
 impl Size {
-    /// One row.
+    /// The size of a single row.
     pub fn row(width: usize) -> Size {
         Size::plane(width, 1)
     }
 
-    /// One plane.
+    /// The size of a single plane.
     pub fn plane(width: usize, height: usize) -> Size {
         Size {
             width,

@@ -15,7 +15,7 @@ use crate::ipc::Header;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
-    /// The file.
+    /// The header of the shared file.
     pub header: Header,
     /// Of the device on the node.
     pub index: u64,
@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Handle>() == HANDLE_BYTES);
 
 /// One opened handle.
 pub struct Open {
-    /// The handle.
+    /// The handle that was opened.
     pub handle: Handle,
     /// The device on which it was opened.
     pub ordinal: usize,

@@ -87,9 +87,9 @@ pub struct Access {
 pub enum Found {
     /// A mapping: its first byte, length, device ordinal, rights.
     Mapped {
-        /// First byte.
+        /// The first byte of the mapping.
         base: usize,
-        /// Bytes.
+        /// The length of the mapping in bytes.
         length: usize,
         /// The device whose memory it is.
         ordinal: usize,

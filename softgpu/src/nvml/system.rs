@@ -54,7 +54,7 @@ nvml! {
     }
 }
 
-/// NVML's `nvmlErrorString`.
+/// Implements NVML's `nvmlErrorString`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlErrorString(code: c_int) -> *const c_char {
     let text = match code {

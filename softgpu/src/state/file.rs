@@ -55,7 +55,7 @@ fn fingerprint(devices: &[Spec]) -> u64 {
 pub struct Mapped {
     /// Open for reading and writing.
     pub file: File,
-    /// Its contents.
+    /// The layout that is mapped.
     pub layout: &'static Layout,
     /// Device and inode of the file, to notice when the descriptor was closed under us.
     pub identity: (u64, u64),

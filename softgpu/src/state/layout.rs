@@ -60,7 +60,7 @@ pub struct Clock {
 /// When a kernel runs, in modelled time, and how much of the device it takes.
 #[repr(C)]
 pub struct Span {
-    /// Its start.
+    /// The start of the span.
     pub start: AtomicU64,
     /// Its end; cleared before the others change, and set last.
     pub end: AtomicU64,

@@ -39,7 +39,7 @@ struct Own {
 /// What one process holds on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// The process.
+    /// The process that holds the memory.
     pub pid: u32,
     /// Its bytes on the device, context included.
     pub bytes: u64,

@@ -16,7 +16,7 @@ pub enum Mode {
     Global = CAPTURE_MODE_GLOBAL,
     /// To the thread that began it.
     ThreadLocal = CAPTURE_MODE_THREAD_LOCAL,
-    /// Nothing.
+    /// The capture forbids nothing.
     Relaxed = CAPTURE_MODE_RELAXED,
 }
 
@@ -32,7 +32,7 @@ impl Mode {
     }
 }
 
-/// One capture.
+/// A capture of streams to a graph.
 pub struct Capture {
     /// Unique in the process.
     pub id: u64,
@@ -55,7 +55,7 @@ pub struct Capture {
 /// A stream's part in a capture.
 #[derive(Clone)]
 pub struct Part {
-    /// The capture.
+    /// The capture that the part belongs to.
     pub capture: Arc<Capture>,
     /// What the next work comes after.
     pub last: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct Joined {
     pub ordinal: usize,
     /// Whether it waits for the legacy stream, and the legacy stream for it.
     pub blocking: bool,
-    /// Its part.
+    /// The part of the capture.
     pub part: Slot,
 }
 

@@ -23,7 +23,7 @@ pub struct Event {
 
 /// Where an event was last recorded.
 enum Mark {
-    /// Nowhere.
+    /// The event was not recorded yet.
     None,
     /// In a stream; with the moment, once passed.
     Stream(Fence, Arc<AtomicU64>),

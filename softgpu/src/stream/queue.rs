@@ -17,7 +17,7 @@ pub(super) const AHEAD: u64 = 1_000_000;
 /// The greatest priority a stream can have; the least is 0.
 pub const GREATEST_PRIORITY: i32 = -5;
 
-/// One stream.
+/// A stream of a device.
 pub struct Stream {
     /// The ordinal of its device.
     pub ordinal: usize,

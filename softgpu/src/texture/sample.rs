@@ -76,7 +76,7 @@ impl Fetch {
 pub struct Texture {
     /// What is read.
     pub texels: Texels,
-    /// How.
+    /// How the texture is sampled.
     pub sampler: Sampler,
     /// Linear memory has elements, and no sampler.
     pub is_linear: bool,

@@ -79,7 +79,7 @@ impl Texels {
         geometry.layered == self.layered && beyond.iter().all(|&size| size == 1)
     }
 
-    /// In words.
+    /// The shape of the texels in words.
     pub fn shape(&self) -> String {
         let [width, height, depth] = self.size;
         match (self.cube, self.layered) {

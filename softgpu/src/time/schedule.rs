@@ -27,7 +27,7 @@ pub struct Booked {
     pub end: u64,
     /// Warps it occupies.
     pub warps: u64,
-    /// Its process.
+    /// The process that booked the time.
     pub process: u64,
     /// Its process is no client of MPS: it does not overlap with other processes' kernels.
     pub alone: bool,
@@ -42,7 +42,7 @@ pub struct Request {
     pub length: u64,
     /// Warps it occupies.
     pub warps: u64,
-    /// Its process.
+    /// The process that requests the time.
     pub process: u64,
     /// As for what is booked.
     pub alone: bool,

@@ -13,7 +13,7 @@ use crate::time::booking::{self, Direction};
 pub struct Transfer {
     /// What is copied.
     pub copy: Copy,
-    /// Which way.
+    /// Which way the bytes go.
     pub way: Way,
     /// Whether the host's side is pinned.
     pub pinned: bool,

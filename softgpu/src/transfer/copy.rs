@@ -8,14 +8,14 @@ use crate::error::{Error, Result};
 use crate::exec::fault;
 use crate::memory::region::{Side, Size};
 
-/// A copy.
+/// A copy between two places in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// Where to.
+    /// The place that is written.
     pub to: Side,
-    /// Where from.
+    /// The place that is read.
     pub from: Side,
-    /// How much.
+    /// The size of what is copied.
     pub size: Size,
 }
 

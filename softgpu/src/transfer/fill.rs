@@ -8,10 +8,10 @@ use crate::exec::fault;
 use crate::memory::region::{Side, Size};
 use crate::time::booking;
 
-/// A set.
+/// A set of memory to one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// Where.
+    /// The place that is written.
     pub to: Side,
     /// How much; the width is a multiple of the element.
     pub size: Size,
@@ -22,7 +22,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Sets bytes.
+    /// A set of bytes to a value.
     pub fn bytes(to: Side, size: Size, value: u8) -> Fill {
         Fill {
             to,

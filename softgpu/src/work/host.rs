@@ -15,7 +15,7 @@ pub type Callback = unsafe extern "C" fn(usize, c_int, *mut c_void);
 /// A function to call, and its argument.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCall {
-    /// The function.
+    /// The host function that is called.
     pub function: Function,
     /// The program's own.
     pub data: UserData,

@@ -25,11 +25,11 @@ pub struct Work {
 /// What is done.
 #[derive(Clone)]
 pub enum Action {
-    /// A kernel.
+    /// A launch of a kernel.
     Kernel(Arc<Launch>),
-    /// A copy.
+    /// A copy of memory.
     Copy(Transfer),
-    /// A set.
+    /// A set of memory.
     Fill(Fill),
     /// A call of a function of the program's.
     Host(HostCall),

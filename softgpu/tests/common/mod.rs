@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 const CHILD: &str = "SOFTGPU_TEST_CHILD";
 
-/// 1 MiB.
+/// The bytes of a mebibyte.
 pub const MIB: usize = 1 << 20;
 
 /// Checks that a call succeeded.

@@ -10,7 +10,7 @@ use softgpu::image::{
     Entry, Image, KERNEL_BARRIER, Kernel, Parameter, Relocation, Thread, VERSION, Variable,
 };
 
-/// The kernels.
+/// The kernels of the tests.
 #[allow(dead_code, reason = "each test binary launches its own")]
 #[derive(Clone, Copy)]
 pub enum Code {

@@ -1,6 +1,6 @@
 //! Where every decision of a source comes from.
 
-/// SplitMix64.
+/// The SplitMix64 generator of random numbers.
 #[derive(Debug)]
 pub struct Draw(u64);
 

@@ -60,7 +60,7 @@ impl Program {
         }
     }
 
-    /// Its text.
+    /// The text of the function.
     pub fn text(mut self) -> String {
         let kernels = kernels::text(&mut self.draw);
         let words = *self.draw.of(&[100, 777, 4096, 5000, 20001, 300_000]);

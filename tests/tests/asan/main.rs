@@ -13,7 +13,7 @@ use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{Ended, Running, command, run};
 
 /// A program has up to fifty cases, and each takes a few times as long as without.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a report has in it, leaks included.
 const REPORT: &str = "Sanitizer";
@@ -37,7 +37,7 @@ fn run_within(node: &Node, program: &Path, arguments: &[&str], environment: &[(&
         // Else local variables lie elsewhere, and are not in the space that kernels may ask about.
         .env("ASAN_OPTIONS", "detect_stack_use_after_return=0")
         .envs(environment.iter().copied());
-    Running::start(&mut command).end_within(PATIENCE)
+    Running::start(&mut command).end_within(PROGRAM_TIMEOUT)
 }
 
 #[test]

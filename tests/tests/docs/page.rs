@@ -17,7 +17,7 @@ pub struct Cell {
     pub codes: Vec<String>,
 }
 
-/// One page.
+/// One page of the documentation.
 pub struct Page {
     /// From the repository's root.
     pub path: String,

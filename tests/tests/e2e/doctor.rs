@@ -15,7 +15,7 @@ use serde_json::Value;
 /// A program of the driver, which says where it has it from.
 const USER: &str = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\nint cuInit(unsigned);\n\
                     int main(void) { Dl_info i; dladdr((void *)cuInit, &i); puts(i.dli_fname); }\n";
-/// Another driver.
+/// The source of another driver.
 const DRIVER: &str = "int cuInit(unsigned flags) { return flags; }\n";
 
 /// What the doctor says, and with which exit code.

@@ -8,7 +8,7 @@ use mgb_tests::prefix::prefix;
 use mgb_tests::process::Running;
 use object::{Object, ObjectSymbol, SymbolKind};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Compiles the file at a level, with the pass loaded or without.
 fn compiled(source: &Path, level: &str, with_pass: bool, folder: &Path) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn compiled(source: &Path, level: &str, with_pass: bool, folder: &Path) -> Vec<u
         compile.arg(format!("-fpass-plugin={}/lib/libmgb_pass.so", prefix().display()));
     }
     // Clang alone may take most of a minute where other tests run beside it.
-    Running::start(&mut compile).end_within(PATIENCE).success();
+    Running::start(&mut compile).end_within(COMPILE_TIMEOUT).success();
     std::fs::read(output).expect("the object file can be read")
 }
 

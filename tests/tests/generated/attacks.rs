@@ -15,7 +15,7 @@ use crate::sources::Built;
 /// From so many sources on, tasks of some must have moved.
 const MANY: u64 = 20;
 /// So many failing sources say enough.
-const MOST_FAILURES: usize = 40;
+const MAX_FAILURES: usize = 40;
 
 #[test]
 fn attacks_are_answered_as_natively() {
@@ -34,7 +34,7 @@ fn attacks_are_answered_as_natively() {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= first + sources
-                        || failures.lock().expect("no thread panicked").len() >= MOST_FAILURES
+                        || failures.lock().expect("no thread panicked").len() >= MAX_FAILURES
                     {
                         break;
                     }

@@ -27,7 +27,7 @@ use mgb_tests::node::Node;
 use mgb_tests::prefix::{bin, repository};
 use mgb_tests::process::Running;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const STEP_TIMEOUT: Duration = Duration::from_secs(300);
 /// So many tasks have moved at the end.
 const MOVES: u64 = 4;
 
@@ -38,7 +38,7 @@ fn compile(compiler: &mut Command, source: &Path, program: &Path) {
         .arg(source)
         .arg("-o")
         .arg(program);
-    Running::start(compiler).end_within(PATIENCE).success();
+    Running::start(compiler).end_within(STEP_TIMEOUT).success();
 }
 
 /// Builds a source both ways; what it must print, and the program.
@@ -52,7 +52,7 @@ fn build(folder: &Path, seed: u64) -> (String, PathBuf) {
         &on_host,
     );
     let expected = Running::start(&mut Command::new(&on_host))
-        .end_within(PATIENCE)
+        .end_within(STEP_TIMEOUT)
         .success();
     let program = folder.join(format!("g{seed}"));
     let level = LEVELS[seed as usize % LEVELS.len()];
@@ -75,7 +75,7 @@ fn generated_sources_give_their_checksums() {
     let built = Mutex::new(Vec::new());
     let move_about = |(seed, expected, program): &(u64, String, PathBuf)| {
         let mut command = moving.command(program, &[]);
-        let output = Running::start(command.env("MGB", "require")).end_within(PATIENCE);
+        let output = Running::start(command.env("MGB", "require")).end_within(STEP_TIMEOUT);
         assert_eq!(&output.success(), expected, "seed {seed} while its tasks move");
     };
     let next = AtomicU64::new(1);
@@ -90,7 +90,7 @@ fn generated_sources_give_their_checksums() {
                     }
                     let (expected, program) = build(node.folder(), seed);
                     let run = |what: &str, command: &mut Command| {
-                        let output = Running::start(command).end_within(PATIENCE).success();
+                        let output = Running::start(command).end_within(STEP_TIMEOUT).success();
                         assert_eq!(output, expected, "seed {seed} {what}");
                     };
                     let plain = |mode: &str| {
@@ -117,7 +117,7 @@ fn generated_sources_give_their_checksums() {
     let built = built.into_inner().unwrap();
     let since = Instant::now();
     let moved = || moving.view().counts.moved;
-    while moved() < MOVES && since.elapsed() < PATIENCE {
+    while moved() < MOVES && since.elapsed() < STEP_TIMEOUT {
         built.iter().for_each(move_about);
     }
     moving.wait_until_empty();

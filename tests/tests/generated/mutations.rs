@@ -19,7 +19,7 @@ const MUTATIONS: [(&str, &str); 2] = [
 ];
 
 /// More sources than a mutation may need.
-const MOST_SOURCES: u64 = 60;
+const MAX_SOURCES: u64 = 60;
 
 #[test]
 #[ignore = "a minute or more for each mutation: `make mutation-test` plays it"]
@@ -41,7 +41,7 @@ fn each_mutation_is_noticed() {
     }
     assert!(
         unnoticed.is_empty(),
-        "no source of {MOST_SOURCES} notices {unnoticed:?}"
+        "no source of {MAX_SOURCES} notices {unnoticed:?}"
     );
 }
 
@@ -52,7 +52,7 @@ fn noticed_by(nodes: &Nodes, name: &str, features: &str) -> Option<(u64, String)
     let build = |seed, assume| {
         Built::new(nodes.folder(), seed, &features, assume).unwrap_or_else(|text| panic!("{text}"))
     };
-    for (count, seed) in (settings::first()..).take(MOST_SOURCES as usize).enumerate() {
+    for (count, seed) in (settings::first()..).take(MAX_SOURCES as usize).enumerate() {
         let mutated = build(seed, Some(name));
         let played = nodes.play(&mutated);
         mutated.forget();

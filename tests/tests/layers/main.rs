@@ -17,7 +17,7 @@ use std::path::Path;
 use mgb_tests::prefix::repository;
 use order::Order;
 
-/// The texts of a crate's files by their path below `src`, in the form `broker/ask.rs`.
+/// The texts of a crate's files by their path below `src`, in the form `broker/rules.rs`.
 type Sources = BTreeMap<String, String>;
 
 fn read(folder: &Path, inside: &str, sources: &mut Sources) {

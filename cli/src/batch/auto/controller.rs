@@ -47,7 +47,7 @@ pub struct Sample {
     pub cores_free: f64,
     /// Cores that the jobs use that are no longer young.
     pub cores_used: f64,
-    /// GPUs.
+    /// How many GPUs there are.
     pub gpus: usize,
     /// The sum over GPUs of the share that is at work now: 0 without a launch in flight, else the warps
     /// charged over those that it can hold.

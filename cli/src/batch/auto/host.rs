@@ -51,7 +51,7 @@ fn idle_of(text: &str, niced_gives_way: bool) -> Option<Duration> {
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Processor time.
+    /// Processor time since the start.
     pub cpu: Duration,
     /// Bytes of host memory now,
     pub memory: u64,

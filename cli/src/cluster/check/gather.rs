@@ -9,18 +9,18 @@ use mgb_probe::{Client, NODE_SOCKET};
 use super::node::{Mgbd, NodeFacts};
 use super::plugin::{self, Line, PluginFacts};
 use super::site::SiteFacts;
-use crate::cluster::outbox::Outbox;
+use crate::cluster::accounting_spool::Outbox;
 use crate::cluster::plugin::{installed, stamped};
 use crate::slurm::counts::Counts;
 use crate::{daemon, slurm};
 
-/// All facts.
+/// The facts that all checks read.
 pub struct Facts {
-    /// The cluster's.
+    /// The facts about the cluster.
     pub site: SiteFacts,
     /// This machine's, if it is a node.
     pub node: Option<NodeFacts>,
-    /// The plugin's.
+    /// The facts about the plugin.
     pub plugin: PluginFacts,
 }
 

@@ -8,8 +8,8 @@ mod site;
 
 use std::fmt::Write;
 
+use crate::check_result::{Finding, State, line};
 use crate::exit::{self, Outcome, WithCode};
-use crate::finding::{Finding, State, line};
 use crate::out;
 use crate::table::plural;
 

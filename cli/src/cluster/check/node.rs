@@ -1,6 +1,6 @@
 //! This machine as a node of the cluster.
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::slurm::MEMORY;
 use crate::slurm::counts::Counts;
 use crate::table::plural;
@@ -33,7 +33,7 @@ pub struct Mgbd {
     pub mps_note: Option<String>,
 }
 
-/// Checks it.
+/// Checks the facts about the node.
 pub fn check(facts: &NodeFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &facts.mgbd {
@@ -124,8 +124,8 @@ fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     const COUNTS: Counts = Counts {
         memory: 128,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::check_result::Finding;
 use crate::cluster::plugin::Version;
-use crate::finding::Finding;
 
 const NAME: &str = "plugin";
 
@@ -48,7 +48,7 @@ pub fn find(text: &str) -> Option<(String, PathBuf, Vec<String>)> {
     })
 }
 
-/// Checks it.
+/// Checks the facts about the plugin.
 pub fn check(facts: &PluginFacts) -> Vec<Finding> {
     let slurm = match &facts.slurm {
         Ok(version) => *version,
@@ -101,8 +101,8 @@ pub fn check(facts: &PluginFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts(version: &str, rule: &str, is_there: bool) -> PluginFacts {
         PluginFacts {

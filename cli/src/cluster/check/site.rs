@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::slurm::{MEMORY, SHARE, WHOLE};
 
 /// What slurmctld says.
@@ -14,7 +14,7 @@ pub struct SiteFacts {
     pub has_plugin: bool,
 }
 
-/// Checks it.
+/// Checks the facts about the cluster.
 pub fn check(facts: &SiteFacts) -> Vec<Finding> {
     let config = match &facts.config {
         Ok(config) => config,
@@ -125,8 +125,8 @@ fn without_plugin(prolog: &str, epilog: &str) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn facts(pairs: &[(&str, &str)]) -> SiteFacts {
         let usual = [

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// slurmstepd puts a task into its groups soon after it has made it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Joins what this process is not in yet. Where that fails, or there is nothing to join, it stays where it
 /// is: a site may track processes by other means.
 pub fn join(pid: u32) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + GROUP_TIMEOUT;
     loop {
         let read = |whose: &str| std::fs::read_to_string(format!("/proc/{whose}/cgroup")).unwrap_or_default();
         let (theirs, own) = (read(&pid.to_string()), read("self"));

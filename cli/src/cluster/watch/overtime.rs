@@ -18,7 +18,7 @@ use crate::exit::{self, Outcome};
 use crate::watch::Watch;
 
 /// Between two looks at the group.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long after the announcement Slurm has frozen the step for sure: two seconds, on a slow node more.
 const FROZEN_WITHIN: Duration = Duration::from_secs(20);
 /// For how long it looks whether Slurm had the job go on just as it was frozen again: as long as Slurm may
@@ -93,7 +93,7 @@ fn wait_for<T>(long: Duration, mut look: impl FnMut() -> Option<T>) -> Waited<T>
     let until = Instant::now() + long;
     let pause = Timespec {
         tv_sec: 0,
-        tv_nsec: i64::from(LOOK.subsec_nanos()),
+        tv_nsec: i64::from(CHECK_INTERVAL.subsec_nanos()),
     };
     loop {
         if let Some(found) = look() {

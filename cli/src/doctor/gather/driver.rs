@@ -23,7 +23,7 @@ use crate::node;
 use crate::prefix::Prefix;
 
 /// How long the driver may take: making a node with eight GPUs ready takes seconds without persistence mode.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The bit that divides a GPU into instances.
 const MIG_ENABLED: u32 = 1;
 
@@ -33,7 +33,7 @@ pub fn ask(machine: Option<&Machine>) -> DriverFacts {
     let fault = match answer {
         Some(Ok(facts)) => return facts,
         Some(Err(fault)) => fault,
-        None => NvmlFault::Silent(PATIENCE.as_secs()),
+        None => NvmlFault::Silent(DRIVER_TIMEOUT.as_secs()),
     };
     // What does not need the driver.
     DriverFacts {
@@ -65,7 +65,7 @@ fn asked(machine: Option<&Machine>) -> std::io::Result<Answer> {
         let mut text = String::new();
         pipe.read_to_string(&mut text).map(|_| text)
     };
-    let Some(text) = limit::within(PATIENCE, "the driver", read) else {
+    let Some(text) = limit::within(DRIVER_TIMEOUT, "the driver", read) else {
         // Not waited for: it may hang in the kernel.
         let _ = child.kill();
         return Ok(None);

@@ -14,7 +14,7 @@ const DRIVER: &[u8] = b"libcuda.so";
 const DEVICE_CODE: &str = ".nv_fatbin";
 const CONSTANTS: &str = ".rodata";
 /// The longest string that is taken for a name.
-const MOST_NAME: usize = 4096;
+const MAX_NAME: usize = 4096;
 
 /// What a program or library says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,15 +135,15 @@ fn names(constants: &[u8]) -> Vec<String> {
     let mut at = 0;
     while let Some(start) = find(&constants[at..], DRIVER).map(|start| at + start) {
         let is_zero = |byte: &u8| *byte == 0;
-        let before = &constants[start.saturating_sub(MOST_NAME)..start];
+        let before = &constants[start.saturating_sub(MAX_NAME)..start];
         let from = start - before.iter().rev().position(is_zero).unwrap_or(before.len());
         let rest = &constants[start..];
         let to = start
             + rest
                 .iter()
-                .take(MOST_NAME)
+                .take(MAX_NAME)
                 .position(is_zero)
-                .unwrap_or(rest.len().min(MOST_NAME));
+                .unwrap_or(rest.len().min(MAX_NAME));
         let name = String::from_utf8_lossy(&constants[from..to]).into_owned();
         if !found.contains(&name) {
             found.push(name);

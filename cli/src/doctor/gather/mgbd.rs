@@ -25,7 +25,7 @@ pub struct Seen {
     channels: HashSet<u64>,
 }
 
-/// Asks it.
+/// Asks `mgbd` for its view.
 pub fn ask() -> Seen {
     let socket = socket_path();
     let answer = match Client::observe(&socket) {

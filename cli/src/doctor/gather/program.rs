@@ -18,11 +18,11 @@ use super::linker::{Loaded, Search};
 use crate::{explain, program};
 
 /// As many scripts as the kernel follows.
-const MOST_SCRIPTS: usize = 5;
+const MAX_SCRIPTS: usize = 5;
 /// As much of a script's first line as the kernel reads.
 const FIRST_LINE: u64 = 256;
 /// Libraries that a program loads, at most: a bound for files that name each other.
-const MOST_OBJECTS: usize = 2000;
+const MAX_OBJECTS: usize = 2000;
 /// Libraries whose constants name the driver and that are known: the driver, its runtime, MGB's.
 const KNOWN: [&str; 3] = ["libcuda.so", "libcudart.so", "libmgb_rt"];
 
@@ -59,7 +59,7 @@ fn follow(file: &Path, scripts: &mut Vec<(PathBuf, String)>, search: &Search) ->
         scripts.push((file, line.clone()));
         let next = interpreter(&line).and_then(|name| program::find(&name).ok());
         match next {
-            Some(next) if scripts.len() < MOST_SCRIPTS => file = next,
+            Some(next) if scripts.len() < MAX_SCRIPTS => file = next,
             _ => return Start::Nothing,
         }
     }
@@ -201,7 +201,7 @@ fn objects(file: &Path, elf: Elf, search: &Search) -> Vec<ObjectFacts> {
         let object = facts(name, path, &elf, needed, &loaded[at].0, at == 0, search);
         all.push(object);
         for (name, path) in new {
-            if loaded.len() < MOST_OBJECTS
+            if loaded.len() < MAX_OBJECTS
                 && let Ok(elf) = elf::read(&path, is_searched(&name))
             {
                 loaded.push((Loaded::new(&path, &elf), Some(at)));
@@ -301,6 +301,6 @@ mod tests {
         fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let mut scripts = Vec::new();
         assert_eq!(follow(&own, &mut scripts, &Search::new("", None)), Start::Nothing);
-        assert_eq!(scripts.len(), MOST_SCRIPTS);
+        assert_eq!(scripts.len(), MAX_SCRIPTS);
     }
 }

@@ -11,7 +11,7 @@ use super::super::rights::RightsFacts;
 /// The PID namespace that the kernel starts with.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Looks.
+/// Gathers the facts about rights.
 pub fn look() -> RightsFacts {
     let namespace = fs::read_link("/proc/self/ns/pid").ok();
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();

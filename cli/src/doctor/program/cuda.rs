@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use mgb_core::libraries::{DRIVER, USE_CUDA};
 
 use super::facts::{Executable, ObjectFacts, ProgramFacts};
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use crate::table::plural;
 
 /// The start of the name of MGB's runtime: packagers of Python's wheels put a number into it.
@@ -16,7 +16,7 @@ const RUNTIME: &str = "libcudart.so.";
 const SOFTWARE: u32 = 13;
 const WAY: &str = "way to mgbd";
 
-/// Checks it.
+/// Checks how the program uses CUDA.
 pub fn check(facts: &ProgramFacts, program: &Executable) -> Vec<Finding> {
     let Some(own) = program.objects.first() else {
         return Vec::new();
@@ -218,8 +218,8 @@ fn too_new(facts: &ProgramFacts, runtime: u32) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn found(facts: &ProgramFacts, executable: &Executable) -> Vec<Finding> {
         check(facts, executable)

@@ -58,7 +58,7 @@ pub enum Secure {
     User(u32),
     /// The set-group-ID bit, of this group.
     Group(u32),
-    /// File capabilities.
+    /// The file has capabilities.
     Capabilities,
 }
 
@@ -67,7 +67,7 @@ pub enum Secure {
 pub struct ObjectFacts {
     /// The name that it is asked for by.
     pub name: String,
-    /// Its file.
+    /// The path of the object's file.
     pub path: PathBuf,
     /// The libraries that it was linked against, and the files that the dynamic linker finds for them.
     pub needed: Vec<Needed>,

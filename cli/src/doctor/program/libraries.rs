@@ -1,7 +1,7 @@
 //! Libraries that use a GPU without the driver's `libcuda.so.1`, or that limit how a GPU is shared.
 
 use super::facts::Executable;
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 /// They come to the GPU without `libcuda.so.1`.
 const PAST: [(&str, &str); 5] = [
@@ -14,7 +14,7 @@ const PAST: [(&str, &str); 5] = [
 /// Their memory is open to other processes or devices, so that it stays where it is.
 const SHARING: [&str; 3] = ["libnccl", "libnvshmem", "libcufile"];
 
-/// Checks it.
+/// Checks the libraries of the program.
 pub fn check(program: &Executable) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut said = Vec::new();
@@ -43,8 +43,8 @@ pub fn check(program: &Executable) -> Vec<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object};
     use super::*;
-    use crate::finding::State::Note;
-    use crate::finding::expect;
+    use crate::check_result::State::Note;
+    use crate::check_result::expect;
 
     #[test]
     fn known_libraries_are_named_once() {

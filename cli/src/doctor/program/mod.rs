@@ -6,7 +6,7 @@ mod libraries;
 mod paths;
 mod start;
 
-use crate::finding::Finding;
+use crate::check_result::Finding;
 use facts::{ProgramFacts, Start};
 
 /// Checks a program.

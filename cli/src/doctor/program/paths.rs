@@ -3,7 +3,7 @@
 use mgb_core::libraries::DRIVER;
 
 use super::facts::Executable;
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const NAME: &str = "past the front";
 /// The name for linking, which the front does not have.
@@ -11,7 +11,7 @@ const UNVERSIONED: &str = "libcuda.so";
 const WAY_OUT: &str = "link it with -Wl,--enable-new-dtags, or change it: patchelf --remove-rpath FILE; or run it with \
                        `mgb run --need SIZE`";
 
-/// Checks it.
+/// Checks where the program finds its libraries.
 pub fn check(program: &Executable) -> Vec<Finding> {
     // The front is not loaded into a static program at all, which is said elsewhere.
     if program.is_static() {
@@ -67,8 +67,8 @@ mod tests {
     use super::super::facts::samples::{executable, object};
     use super::super::facts::{Needed, ObjectFacts};
     use super::*;
-    use crate::finding::State::{Note, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Problem};
+    use crate::check_result::expect;
 
     fn found(object: ObjectFacts) -> Vec<Finding> {
         check(&executable(vec![object]))

@@ -2,14 +2,14 @@
 //! the driver front into that.
 
 use super::facts::{Executable, ProgramFacts, Secure, Start};
-use crate::finding::Finding;
+use crate::check_result::Finding;
 
 const FILE: &str = "executable";
 const SCRIPT: &str = "script";
 const LINKING: &str = "linking";
 const RIGHTS: &str = "rights of the file";
 
-/// Checks it.
+/// Checks how the program starts.
 pub fn check(facts: &ProgramFacts) -> Vec<Finding> {
     let mut findings =
         match &facts.file {
@@ -127,8 +127,8 @@ fn rights(program: &Executable) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::finding::State::{Note, Ok as Fine, Problem};
-    use crate::finding::expect;
+    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::expect;
 
     fn starts(start: Start) -> ProgramFacts {
         ProgramFacts {

@@ -1,18 +1,18 @@
 //! One batch's chart: a lane per GPU, with what `curves` draws below.
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::curves::{self, MEMORY, QUEUE};
 use super::scale::{LEFT, PLOT, Scale, place};
 use super::state::state;
 use crate::batch::outcome::{Away, BatchOutcome, JobOutcome, State, Stretch};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::sampler::Sample;
 use crate::table::plural;
 
 /// The margin at the right.
 const RIGHT: f64 = 16.0;
-/// Heights.
+/// The height of a bar in pixels.
 const BAR: f64 = 18.0;
 const GAP: f64 = 6.0;
 const AXIS: f64 = 22.0;
@@ -25,7 +25,7 @@ struct Bar<'a> {
     task: &'a Stretch,
 }
 
-/// The chart.
+/// The chart of a batch.
 pub fn chart(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &Scale) -> Element {
     let mut parts = Vec::new();
     let mut y = GAP;

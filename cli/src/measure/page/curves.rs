@@ -1,9 +1,9 @@
 //! What was sampled, as lines over time: memory and queue.
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use super::scale::{LEFT, PLOT, Scale, place};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::measure::sampler::Sample;
 
 /// The height of the memory.

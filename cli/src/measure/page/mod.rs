@@ -6,10 +6,10 @@ mod curves;
 pub mod scale;
 mod state;
 
-use mgb_probe::size::Bytes;
+use mgb_probe::byte_size::Bytes;
 
 use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
-use crate::element::Element;
+use crate::markup::Element;
 use crate::table::{plural, seconds};
 
 use super::sampler::Sample;

@@ -15,7 +15,7 @@ struct Cell {
     set: Set,
 }
 
-/// One memory.
+/// The memory of one kernel, as far as the analysis follows it.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     cells: Vec<Cell>,

@@ -96,7 +96,7 @@ const HARMLESS: [&str; 27] = [
     "setmaxnreg",
 ];
 
-/// An operand.
+/// An operand of an assembly statement.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// What stands for its registers and names: of a list one for each, of a number none.

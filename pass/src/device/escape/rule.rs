@@ -10,7 +10,7 @@ pub type How = u32;
 /// What one value or memory gets from others. Sizes and offsets are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
-    /// The same.
+    /// One node may have the values of the other.
     Copy { to: Node, from: Node },
     /// A number computed of it.
     Compute { to: Node, from: Node },

@@ -36,7 +36,7 @@ impl Builder {
         Self(builder)
     }
 
-    /// LLVM's handle.
+    /// The handle that LLVM's C API has for the builder.
     pub fn raw(&self) -> LLVMBuilderRef {
         self.0
     }
@@ -49,7 +49,7 @@ impl Builder {
         llvm!(LLVMBuildInBoundsGEP2(self.0, i8, base, &mut at, 1, c"".as_ptr()))
     }
 
-    /// A call.
+    /// Inserts a call of `function`.
     pub fn call(&self, function: LLVMValueRef, arguments: &mut [LLVMValueRef]) -> LLVMValueRef {
         let (ty, count) = (value_type(function), arguments.len() as c_uint);
         llvm!(LLVMBuildCall2(

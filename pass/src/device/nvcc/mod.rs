@@ -14,8 +14,8 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 use super::cubin::Cubin;
 use super::fatbin::{self, Embedded, Kind};
+use super::gpu_dependence;
 use super::ir::*;
-use super::ties;
 use super::uses::{self, Uses};
 
 mod beside;
@@ -163,16 +163,16 @@ impl Source<'_> {
                     ties.insert(text.to_owned());
                 }
             };
-            tie(!known, ties::CALLS_UNKNOWN);
-            tie(reach.calls_pointer, ties::CALLS_POINTER);
-            tie(reach.gives_functions, ties::GIVES_FUNCTION);
+            tie(!known, gpu_dependence::CALLS_UNKNOWN);
+            tie(reach.calls_pointer, gpu_dependence::CALLS_POINTER);
+            tie(reach.gives_functions, gpu_dependence::GIVES_FUNCTION);
             let gives = reach
                 .variables
                 .iter()
                 .any(|at| flow.escaped.contains(at) && symbols.contains_key(at));
-            tie(gives, ties::GIVES_VARIABLE);
-            tie(reach.declared.contains("malloc"), ties::ALLOCATES);
-            tie(reach.uses_textures, ties::USES_TEXTURE);
+            tie(gives, gpu_dependence::GIVES_VARIABLE);
+            tie(reach.declared.contains("malloc"), gpu_dependence::ALLOCATES);
+            tie(reach.uses_textures, gpu_dependence::USES_TEXTURE);
             uses.ties.insert(kernel.name.to_owned(), ties);
             let touched = (known && !reach.calls_pointer).then(|| &touched | &everywhere);
             uses.kernels.insert(kernel.name.to_owned(), touched);

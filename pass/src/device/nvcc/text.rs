@@ -9,7 +9,7 @@ pub enum Token<'a> {
     Name(&'a str),
     /// What follows a dot: `.global` without it.
     Dot(&'a str),
-    /// A number.
+    /// A token that is a number.
     Number(&'a str),
     /// A string, without its quotes.
     Text,

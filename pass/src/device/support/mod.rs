@@ -3,7 +3,7 @@
 //!
 //! Each is a function of LLVM IR text: the families here are regular, so that a body is its name
 //! taken apart, and text is both the shortest way to write IR and the one that LLVM checks itself.
-//! Only what a module uses is written out and parsed (see [`super::foreign`]).
+//! Only what a module uses is written out and parsed (see [`super::runtime_stubs`]).
 mod atomics;
 mod body;
 mod float;

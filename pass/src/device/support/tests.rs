@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use inkwell::llvm_sys::core::*;
 
-use super::super::foreign::parse_support;
+use super::super::runtime_stubs::parse_support;
 use super::*;
 
 fn foreign<'a>(name: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {

@@ -26,7 +26,7 @@ pub enum Callee<'m> {
     Runtime(&'static Entry),
     /// The host stub of a kernel: the call is the launch.
     Stub(&'m Kernel),
-    /// Another function.
+    /// A function that the catalogue does not have.
     Other(Value),
     /// A function known at run time only, or inline assembly.
     Unknown,

@@ -29,7 +29,7 @@ pub struct Loop {
 
 /// The graph of one function. Blocks are numbered in the order they stand.
 pub struct Cfg {
-    /// The function.
+    /// The function whose control flow this is.
     pub function: Value,
     blocks: Vec<Block>,
     numbers: HashMap<Block, usize>,

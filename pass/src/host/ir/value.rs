@@ -27,7 +27,7 @@ pub struct Value(LLVMValueRef);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Block(LLVMBasicBlockRef);
 
-/// A type.
+/// A type of LLVM's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Type(pub LLVMTypeRef);
 
@@ -42,7 +42,7 @@ impl Value {
         (!raw.is_null()).then_some(Self(raw))
     }
 
-    /// LLVM's pointer.
+    /// The pointer that LLVM's C API has for the value.
     pub fn raw(self) -> LLVMValueRef {
         self.0
     }
@@ -64,7 +64,7 @@ impl Value {
         c_api!(LLVMSetValueName2(self.0, name.as_ptr().cast(), name.len()));
     }
 
-    /// Its type.
+    /// The type of the value.
     pub fn ty(self) -> Type {
         Type(c_api!(LLVMTypeOf(self.0)))
     }
@@ -159,7 +159,7 @@ impl Value {
         (0..count).filter_map(move |at| Self::from_raw(c_api!(LLVMGetOperand(self.0, at))))
     }
 
-    /// One operand.
+    /// The operand of the instruction at index `at`.
     pub fn operand(self, at: u32) -> Value {
         Self(c_api!(LLVMGetOperand(self.0, at)))
     }
@@ -339,7 +339,7 @@ impl Block {
         (!raw.is_null()).then_some(Self(raw))
     }
 
-    /// LLVM's pointer.
+    /// The pointer that LLVM's C API has for the block.
     pub fn raw(self) -> LLVMBasicBlockRef {
         self.0
     }
@@ -349,7 +349,7 @@ impl Block {
         Value(c_api!(LLVMGetBasicBlockParent(self.0)))
     }
 
-    /// Its instructions.
+    /// The instructions of the block, in order.
     pub fn instructions(self) -> impl Iterator<Item = Value> {
         list(
             Value::from_raw(c_api!(LLVMGetFirstInstruction(self.0))),

@@ -11,7 +11,7 @@ use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::expr::{self, Expr, opposite};
 
 /// How many branches are looked at for one allocation, and how many parts of the condition of one.
-const MOST: usize = 16;
+const MAX_BRANCHES: usize = 16;
 
 /// One comparison that must hold.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub fn of(cfg: &Cfg, call: Value, begin: Point) -> Vec<Condition> {
     let point = cfg.point(call);
     let follows = cfg.passes_before(begin, point);
     let mut block = point.block;
-    for _ in 0..MOST {
+    for _ in 0..MAX_BRANCHES {
         let Some(above) = cfg.immediate_dominator(block).filter(|&above| above != block) else {
             break;
         };
@@ -104,7 +104,7 @@ fn side(cfg: &Cfg, from: usize, to: usize, begin: Point) -> Option<bool> {
 
 /// The comparisons that hold where a condition is what it is taken for.
 fn collect(test: Value, taken: bool, found: &mut Vec<Condition>) {
-    if found.len() >= MOST {
+    if found.len() >= MAX_BRANCHES {
         return;
     }
     let is = |value: Value, constant: u64| value.constant() == Some(constant);

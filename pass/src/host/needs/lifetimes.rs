@@ -30,7 +30,7 @@ enum Event {
     Begin,
 }
 
-/// One free.
+/// A call that frees an object.
 struct Free {
     block: usize,
     class: usize,

@@ -17,7 +17,7 @@ pub struct Location {
     pub base: Base,
     /// Bytes from the base; 0 where that is known at run time only.
     pub offset: i64,
-    /// Bytes.
+    /// The size of the location in bytes.
     pub size: i64,
     /// The address, where the offset is known at run time only.
     pub index: Option<Value>,

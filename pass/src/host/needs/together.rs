@@ -3,10 +3,10 @@ use petgraph::algo::maximal_cliques;
 use petgraph::graph::{NodeIndex, UnGraph};
 
 /// With more objects or more moments than these, the moments are those at which something is allocated.
-const MOST_OBJECTS: usize = 24;
-const MOST_MOMENTS: usize = 16;
+const MAX_OBJECTS: usize = 24;
+const MAX_MOMENTS: usize = 16;
 /// With more terms in all moments than these, the need is the plain sum: still a bound.
-const MOST_TERMS: usize = 4096;
+const MAX_TERMS: usize = 4096;
 
 /// Objects by number, and which may be alive as another is allocated.
 pub struct Together {
@@ -43,7 +43,7 @@ impl Together {
     /// The largest sets in which each may be alive with each other: two that never are, such as those of the
     /// two sides of a branch, are in none. None where there are too many.
     fn cliques(&self) -> Option<Vec<Vec<usize>>> {
-        if self.pairs.node_count() > MOST_OBJECTS {
+        if self.pairs.node_count() > MAX_OBJECTS {
             return None;
         }
         let mut all: Vec<Vec<usize>> = maximal_cliques(&self.pairs)
@@ -51,7 +51,7 @@ impl Together {
             .map(|clique| sorted(clique.into_iter().map(NodeIndex::index).collect()))
             .collect();
         all.sort();
-        (all.len() <= MOST_MOMENTS).then_some(all)
+        (all.len() <= MAX_MOMENTS).then_some(all)
     }
 
     /// What may be alive as each object is allocated: the most bytes are there at one of these moments.
@@ -66,7 +66,7 @@ impl Together {
                 continue;
             }
             terms += one.len();
-            if terms > MOST_TERMS {
+            if terms > MAX_TERMS {
                 return vec![(0..self.at_allocation.len()).collect()];
             }
             kept.push(one);

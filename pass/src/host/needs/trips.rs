@@ -128,7 +128,7 @@ struct Test {
     variable: Value,
     /// That, or its next value, as it is compared.
     compared: Value,
-    /// With what.
+    /// The value that the counter is compared with.
     bound: Value,
     /// The loop continues if `compared goes_on bound` holds.
     goes_on: Predicate,

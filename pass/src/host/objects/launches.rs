@@ -20,11 +20,11 @@ use crate::host::reason::Why;
 pub struct Configuration {
     /// Grid: x in the low half, y in the high half.
     pub grid_xy: Value,
-    /// Grid: z.
+    /// The z dimension of the grid.
     pub grid_z: Value,
     /// Block: x in the low half, y in the high half.
     pub block_xy: Value,
-    /// Block: z.
+    /// The z dimension of a block.
     pub block_z: Value,
     /// Dynamic shared memory per block, in bytes.
     pub shared: Value,

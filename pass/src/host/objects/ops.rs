@@ -17,7 +17,7 @@ const DEVICE_TO_HOST: u64 = 2;
 pub enum Kind {
     /// Allocates an object; how large it will be.
     Allocate(Size),
-    /// Frees one.
+    /// The call frees an object.
     Free,
     /// Copies or sets: needs a GPU.
     Touch,
@@ -70,7 +70,7 @@ pub fn is_understood(entry: &Entry) -> bool {
         )
 }
 
-/// An allocation.
+/// The op of a call that allocates.
 pub fn allocation(call: Value, entry: &'static Entry) -> Op {
     let sizes = arguments_with(call, entry, Role::Size);
     let size = match (sizes.as_slice(), entry.position(Role::PitchOut)) {

@@ -12,7 +12,7 @@ use crate::host::ir::helpers;
 use crate::host::objects::slots::{Access, POINTER, Part};
 
 /// The most pointers of a structure that are looked at.
-const MOST: usize = 64;
+const MAX_POINTERS: usize = 64;
 
 /// The copies into a variable that leave no pointer in it: each is overwritten before it can be read.
 pub fn copies(module: LLVMModuleRef, cfg: &Cfg, variable: Value, accesses: &[Access]) -> HashSet<Value> {
@@ -35,7 +35,7 @@ fn pointers(module: LLVMModuleRef, variable: Value) -> Option<Vec<i64>> {
     if !variable.is(LLVMOpcode::LLVMAlloca) || variable.operand(0).constant() != Some(1) {
         return None;
     }
-    helpers::pointer_offsets(module, variable.allocated_type(), MOST).filter(|all| !all.is_empty())
+    helpers::pointer_offsets(module, variable.allocated_type(), MAX_POINTERS).filter(|all| !all.is_empty())
 }
 
 /// Whether another pointer is put into a slot on every way from a copy to where the slot may be read.

@@ -16,9 +16,9 @@ use crate::host::reason::Why;
 
 /// One thing done to the memory of a local variable.
 pub enum Access {
-    /// Reads bytes.
+    /// The access reads bytes.
     Load { load: Value, part: Part },
-    /// Writes bytes.
+    /// The access writes bytes.
     Store { store: Value, part: Part },
     /// An allocation writes a new device address there.
     Allocation { call: Value, part: Part },
@@ -45,7 +45,7 @@ pub enum Access {
 /// Which bytes of a variable: from an offset, or any whole number of strides away from that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
-    /// In bytes.
+    /// The offset of the part in bytes.
     pub offset: i64,
     /// In bytes; 0 where it is the offset itself.
     pub stride: u64,
@@ -90,14 +90,15 @@ impl Part {
 
     /// Whether a pointer here is one that this type has if a value of it is at `there`, or does not lie in it.
     pub fn is_typed(self, module: LLVMModuleRef, there: Part, ty: Type) -> bool {
-        const MOST: usize = 256;
+        const MAX_POINTERS: usize = 256;
         let bytes = helpers::type_size(module, ty) as i64;
         let is_it = |offset: i64| match gcd(self.stride, there.stride) as i64 {
             0 => self.offset == there.offset + offset,
             stride => stride >= POINTER && (self.offset - there.offset - offset).rem_euclid(stride) == 0,
         };
         !there.overlaps(bytes, self, POINTER)
-            || helpers::pointer_offsets(module, ty, MOST).is_some_and(|all| all.into_iter().any(is_it))
+            || helpers::pointer_offsets(module, ty, MAX_POINTERS)
+                .is_some_and(|all| all.into_iter().any(is_it))
     }
 
     /// Whether a pointer at `offset` may be what is here.

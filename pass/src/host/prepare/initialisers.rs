@@ -17,7 +17,7 @@ use crate::host::collect::{Callee, Collected};
 use crate::host::ir::{self, Block, Value, helpers, is_of_library, memory};
 
 /// The most files of a program whose initialisation is looked at.
-const MOST: usize = 1024;
+const MAX_FILES: usize = 1024;
 
 /// What a function registers for the end of the process, which is no call before `main`.
 const AT_EXIT: &str = "__cxa_atexit";
@@ -65,7 +65,7 @@ pub fn defer(collected: &Collected) {
 
 /// The calls of initialisers that can be deferred, in their order; none if one that allocates cannot be.
 fn deferrable(collected: &Collected, main: Value) -> Option<Vec<Value>> {
-    let calls: Vec<(Value, Part)> = helpers::initialisers(collected.module, MOST)
+    let calls: Vec<(Value, Part)> = helpers::initialisers(collected.module, MAX_FILES)
         .into_iter()
         .flat_map(|file| file.instructions().collect::<Vec<_>>())
         .filter_map(|call| match collected.callee(call) {

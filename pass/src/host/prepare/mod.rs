@@ -43,7 +43,7 @@ const DIM3: &str = "_ZN4dim3C";
 
 /// A function that holds GPU ops.
 pub struct Holder {
-    /// The function.
+    /// The function that holds them.
     pub function: Value,
     /// Whether every call of it in this module was inlined: only callers in other files run it.
     pub for_others: bool,

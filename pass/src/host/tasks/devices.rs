@@ -18,7 +18,7 @@ use crate::host::reason::Why;
 
 /// Defines the current device of the calling thread.
 const SET: &str = "cudaSetDevice";
-/// Reads it.
+/// The function that reads the current device.
 const GET: &str = "cudaGetDevice";
 /// How often the blocks of a function are looked at before every block counts as a definition of its own.
 const ROUNDS: usize = 32;

@@ -169,7 +169,7 @@ fn no_more_goes_to_the_host_than_a_user_may_have_there() {
         1,
         "one of both has room in the host"
     );
-    let on_its_way = broker.is_leaving(1, 0);
+    let on_its_way = broker.orders.is_leaving(1, 0);
     let (gone, other) = if on_its_way { (1, 2) } else { (2, 1) };
     assert_eq!(evict(&mut broker, seconds(91)), 0);
     broker.request(gone, 7, request(Op::Swapped, 1, 60 * MIB, 9), seconds(92));
@@ -244,7 +244,7 @@ fn nobody_has_a_higher_priority_than_an_administrator_gives() {
             let mut asked = request(Op::Begin, 1, MIB, client as u32);
             asked.need.priority = priority;
             assert_eq!(broker.request(client, 1, asked, seconds(client)), None);
-            broker.queue.waiters().last().unwrap().priority
+            broker.queue.pending.waiters().last().unwrap().priority
         })
         .collect();
     assert_eq!(priorities, [1, 1, 0, 9]);
@@ -253,7 +253,7 @@ fn nobody_has_a_higher_priority_than_an_administrator_gives() {
 #[test]
 fn who_has_places_in_vain_is_named_to_those_who_wait() {
     let mut broker = broker(&[1000 * MIB], Limits::default());
-    broker.rules.max_processes = 4;
+    broker.books.rules.max_processes = 4;
     for client in [1, 2, 10] {
         begin(&mut broker, client, 1, 10, false, seconds(0));
     }

@@ -463,7 +463,7 @@ fn who_says_another_user_s_job_has_no_part_in_it() {
             .request(person, 0, order, seconds(0))
             .expect("an answer at once")
     };
-    let is = |broker: &Broker| [1, 2].map(|client| broker.is_suspended(client));
+    let is = |broker: &Broker| [1, 2].map(|client| broker.books.is_suspended(client));
     assert_eq!(by(&mut broker, 91, Op::Suspend, 0), Reply::Done);
     assert_eq!(is(&broker), [true, false]);
     // Whatever user he names.

@@ -234,7 +234,7 @@ fn whoever_is_kept_out_waits_for_somebody_to_end() {
     granted(&mut broker, 0);
     broker.die(8, SECOND * 801);
     broker.freed(2);
-    assert_eq!(broker.past.mean(), Some(SECOND * 101));
+    assert_eq!(broker.history.mean(), Some(SECOND * 101));
     begin(&mut broker, 3, 1, 40, 900);
     assert_eq!(granted(&mut broker, 900), [(3, 40)]);
     for client in [2, 4] {

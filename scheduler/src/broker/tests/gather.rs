@@ -3,7 +3,7 @@
 use mgb_probe::view::WaitsFor;
 
 use super::*;
-use crate::broker::gather::GATHER_TIMEOUT_FACTOR;
+use crate::broker::dispatch::GATHER_TIMEOUT_FACTOR;
 use crate::policies::HOLDER_PATIENCE;
 use crate::quota::Account;
 
@@ -103,7 +103,7 @@ impl Node {
 
 /// The GPU where room gathers for the request that waits longest.
 fn gathers_on(node: &Node) -> u32 {
-    node.broker.queue.waiters()[0].gathers.expect("on one") as u32
+    node.broker.queue.pending.waiters()[0].gathers.expect("on one") as u32
 }
 
 /// What the first request that waits is said to wait for.
@@ -143,7 +143,7 @@ fn nine_tenths_are_served_on_one_gpu_and_the_others_go_on() {
     );
     assert_eq!(node.goes_on(0), [(5, 3)]);
     let ends = node.now + TICK * longest;
-    let patience = node.broker.rules.patience;
+    let patience = node.broker.books.rules.patience;
     let all = 40;
     for _ in 0..30 {
         node.goes_on(all);
@@ -195,7 +195,7 @@ fn of_sixteen_gpus_one_is_kept_and_given_up_where_nothing_leaves() {
     }
     node.arrive(99, 3);
     node.ask(99, request(Op::Begin, 1, 90, 99));
-    let patience = node.broker.rules.patience;
+    let patience = node.broker.books.rules.patience;
     node.used_in(20, 40);
     let mut closed = 0;
     let seconds = (patience * GATHER_TIMEOUT_FACTOR).as_secs() as u32;
@@ -218,7 +218,7 @@ fn a_single_gpu_is_not_kept_for_ever() {
     node.serves(1, 30, 0);
     node.arrive(99, 3);
     node.ask(99, request(Op::Begin, 1, 90, 99));
-    let patience = node.broker.rules.patience.as_secs();
+    let patience = node.broker.books.rules.patience.as_secs();
     let (mut began, mut is_said) = (0, false);
     let whole = 38 * patience as u32;
     for _ in 0..whole {
@@ -258,14 +258,12 @@ fn a_growth_for_which_nothing_leaves_keeps_newcomers_out_for_a_bounded_time() {
     node.serves(2, 20, 0);
     let asked = node.now;
     node.ask(2, request(Op::Grow, 1, 60, 2));
-    let bound = node.broker.rules.patience * HOLDER_PATIENCE;
+    let bound = node.broker.books.rules.patience * HOLDER_PATIENCE;
     // The server is at work.
     let mut waited = None;
     while waited.is_none() && node.now - asked < bound * 20 {
-        node.broker
-            .touched
-            .entry(TaskKey { client: 1, task: 1 })
-            .and_modify(|touch| touch.at = node.now);
+        let served = TaskKey { client: 1, task: 1 };
+        node.broker.queue.touches.touch(served, 1, node.now);
         waited = (node.used_in(1, 1) != 0).then(|| node.now - asked);
     }
     assert!(
@@ -284,12 +282,10 @@ fn a_program_that_asks_for_no_memory_begins_beside_a_growth() {
     node.arrive(3, 1);
     node.ask(3, request(Op::Begin, 1, 0, 3));
     let asked = node.now;
-    let patience = node.broker.rules.patience;
+    let patience = node.broker.books.rules.patience;
     while node.goes_on(0) != [(3, 0)] {
-        node.broker
-            .touched
-            .entry(TaskKey { client: 1, task: 1 })
-            .and_modify(|touch| touch.at = node.now);
+        let served = TaskKey { client: 1, task: 1 };
+        node.broker.queue.touches.touch(served, 1, node.now);
         assert!(node.now - asked <= patience, "it waits for those who wait for it");
     }
 }
@@ -303,7 +299,7 @@ fn a_gpu_for_itself_is_given_up_where_nobody_leaves() {
     asked.need.flags = ALONE;
     node.ask(9, asked);
     node.used_in(20, 8);
-    let bound = node.broker.rules.patience * GATHER_TIMEOUT_FACTOR;
+    let bound = node.broker.books.rules.patience * GATHER_TIMEOUT_FACTOR;
     let since = node.now;
     while node.used_in(1, 8) == 0 {
         assert!(node.now - since <= bound, "it keeps the GPU for ever");
@@ -319,7 +315,7 @@ fn who_asks_again_has_nothing_gather_where_it_was_given_up() {
         node.arrive(client, 3);
         node.ask(client, request(Op::Begin, 1, 90, 1));
     }
-    let patience = node.broker.rules.patience.as_secs() as u32;
+    let patience = node.broker.books.rules.patience.as_secs() as u32;
     node.used_in(patience * (GATHER_TIMEOUT_FACTOR + 2), 8);
     let withdraw = request(Op::Withdraw, 1, 0, 1);
     node.broker.request(100, 9, withdraw, node.now);
@@ -345,7 +341,7 @@ fn a_static_need_for_which_nothing_leaves_is_given_up() {
             },
         );
     }
-    let bound = node.broker.rules.patience * 64;
+    let bound = node.broker.books.rules.patience * 64;
     let answer = loop {
         node.now += TICK;
         let answers = node.broker.serve(&mut Snapshot::default(), node.now);

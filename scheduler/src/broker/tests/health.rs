@@ -116,7 +116,7 @@ fn each_kind_is_said_once_and_a_person_sees_all() {
 #[test]
 fn where_failing_gpus_are_used_on_they_are_known_and_a_person_ends_that() {
     let mut broker = broker(&[100 * MIB]);
-    broker.rules.drains_failing = false;
+    broker.books.rules.drains_failing = false;
     assert_eq!(broker.has_health(0, xid(79), seconds(1)), [Ailment::Xid(79)]);
     assert!(!broker.has_drained());
     assert_eq!(order(&mut broker, Op::EndDrain, 0, 0, seconds(2)), Reply::Done);

@@ -5,6 +5,7 @@ use mgb_probe::Need;
 use mgb_probe::wire::Text;
 
 use super::*;
+use crate::ledger::Reclaiming;
 
 const POLICIES: [&str; 6] = ["mgb", "alg3", "alg2", "sa", "cg:2", "schedgpu"];
 const CLIENTS: u64 = 3;
@@ -175,6 +176,7 @@ impl Crowd {
                 let queued = self
                     .broker
                     .queue
+                    .pending
                     .iter()
                     .map(|waiting| (waiting.client, waiting.cell));
                 let followers = self.broker.jobs.followers().iter();

@@ -271,7 +271,7 @@ fn ranks_have_the_numbering_of_their_job() {
 #[test]
 fn what_a_process_does_not_see_keeps_its_number() {
     let mut node = Node::of(6);
-    node.broker.drained = 0b100;
+    node.broker.books.control.drain(2, true);
     node.arrive(1, 7);
     node.ask(1, numbered(0b101110));
     let (first, order) = devices(node.said()[0].1, 6);

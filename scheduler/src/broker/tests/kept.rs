@@ -8,7 +8,7 @@ use crate::quota::Account;
 
 fn may(broker: &mut Broker, uid: u32, gpus: u64, is_provisional: bool) {
     let account = Account {
-        gpus,
+        gpus: GpuSet::from_bits(gpus),
         is_provisional,
         ..Account::default()
     };
@@ -92,7 +92,8 @@ fn no_task_is_moved_to_a_gpu_of_others() {
     broker.only_looks(90, true);
     let reply = broker.request(90, 0, request(Op::Move, 1, 1, 1), seconds(1));
     assert!(matches!(reply, Some(Reply::Bad(text)) if text.to_text().contains("kept for others")));
-    assert!(!broker.may_be_on(1, 1) && broker.may_be_on(1, 2));
+    let uid = broker.books.clients.user(1);
+    assert!(!broker.accounts.may_be_on(uid, 1) && broker.accounts.may_be_on(uid, 2));
 }
 
 #[test]

@@ -18,11 +18,16 @@ mod usage;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
 
 use super::*;
+use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
+use crate::ledger::TaskKey;
 use crate::node::test_gpu;
 use crate::policies::{Policy, Queue, Way};
 use world::{Act, World, request};
@@ -406,7 +411,7 @@ proptest! {
     ) {
         let lives: Vec<Vec<Act>> = lives.into_iter().map(tidy).collect();
         let mut world = World::new(&[24, 20], 1, lives);
-        world.broker.rules = rules;
+        world.broker.books.rules = rules;
         world.foreign = (foreign.0, Duration::from_millis(50) * foreign.1 as u32);
         for (process, program) in world.processes.iter().zip(&programs) {
             if let Some(program) = program {
@@ -414,7 +419,7 @@ proptest! {
             }
         }
         if !is_patient {
-            world.broker.rules.patience = Duration::from_millis(100);
+            world.broker.books.rules.patience = Duration::from_millis(100);
         }
         for later in again {
             if later {

@@ -284,7 +284,7 @@ fn the_large_task_of_a_user_is_served_although_others_have_less() {
     };
     let mut next = 10;
     let mut running: Vec<(ClientId, u64)> = Vec::new();
-    let patience = broker.rules.patience.as_secs();
+    let patience = broker.books.rules.patience.as_secs();
     for second in 0..20 * patience {
         // The other user always has small ones that fit.
         for _ in 0..3 {
@@ -344,9 +344,9 @@ proptest! {
             account.limits[0].0 = Owner::User(uid as u32);
         }
         let mut world = World::of_users(&[24, 20], 1, lives, users);
-        world.broker.rules = rules;
+        world.broker.books.rules = rules;
         if !is_patient {
-            world.broker.rules.patience = Duration::from_millis(100);
+            world.broker.books.rules.patience = Duration::from_millis(100);
         }
         world.run();
         for gpu in 0..2 {
@@ -468,7 +468,7 @@ fn one_of_several_users_has_half_of_a_gpus_places() {
         &[1000 * MIB; 2],
         &[(7, Limits::default()), (8, Limits::default())],
     );
-    let most = u64::from(broker.rules.max_processes);
+    let most = u64::from(broker.books.rules.max_processes);
     arrive(&mut broker, 7, 1..=3 * most);
     arrive(&mut broker, 8, [1000]);
     for client in 1..=3 * most {

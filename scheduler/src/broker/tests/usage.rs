@@ -4,7 +4,7 @@ use mgb_probe::wire::OF_JOB;
 use mgb_probe::{slurm_step, slurm_whole};
 
 use super::*;
-use crate::broker::usage::MOST;
+use crate::broker::history::MAX_JOBS;
 use crate::journal::{Image, Record};
 
 fn second(count: u64) -> Duration {
@@ -103,7 +103,7 @@ fn nobody_adds_to_what_another_s_job_took() {
     // Nor does a flood of numbers make mgbd forget it.
     end(&mut broker, 1, second(2));
     broker.die(1, second(2));
-    for job in 0..2 * MOST as u32 {
+    for job in 0..2 * MAX_JOBS as u32 {
         let client = 100 + ClientId::from(job);
         broker.arrive(client, job);
         broker.belongs_to(client, 1001);
@@ -113,14 +113,14 @@ fn nobody_adds_to_what_another_s_job_took() {
         broker.die(client, second(3));
     }
     let views = broker.job_views(second(4));
-    assert_eq!(views.len(), MOST);
+    assert_eq!(views.len(), MAX_JOBS);
     assert!(views.iter().any(|view| view.uid == 1000));
 }
 
 #[test]
 fn jobs_that_ended_long_ago_are_forgotten() {
     let mut broker = broker_over(&[1000 * MIB]);
-    for job in 1..=MOST as u32 + 10 {
+    for job in 1..=MAX_JOBS as u32 + 10 {
         let (client, now) = (u64::from(job), second(u64::from(job)));
         arrive(&mut broker, client as ClientId, job, 0);
         begin(&mut broker, client as ClientId, 1, now);
@@ -130,10 +130,10 @@ fn jobs_that_ended_long_ago_are_forgotten() {
         }
     }
     let views = broker.job_views(second(10_000));
-    assert_eq!(views.len(), MOST);
+    assert_eq!(views.len(), MAX_JOBS);
     let has = |job: u32| views.iter().any(|view| view.job == job);
     assert!(
-        has(1) && !has(2) && has(MOST as u32 + 10),
+        has(1) && !has(2) && has(MAX_JOBS as u32 + 10),
         "the first one still runs"
     );
 }
@@ -153,17 +153,20 @@ fn a_job_is_suspended_with_all_its_steps() {
         broker.request(9, 5, asked, second(1))
     };
     assert_eq!(order(&mut broker, Op::Suspend), Some(Reply::Done));
-    let is = |broker: &Broker| [1, 2, 3].map(|client| broker.is_suspended(client));
+    let is = |broker: &Broker| [1, 2, 3].map(|client| broker.books.is_suspended(client));
     assert_eq!(is(&broker), [true, true, false]);
     broker.die(1, second(2));
-    assert!(broker.is_suspended(2), "the job is there as long as a process is");
+    assert!(
+        broker.books.is_suspended(2),
+        "the job is there as long as a process is"
+    );
     assert_eq!(order(&mut broker, Op::Resume), Some(Reply::Done));
     assert_eq!(is(&broker), [false; 3]);
     assert_eq!(order(&mut broker, Op::Suspend), Some(Reply::Done));
     broker.die(2, second(3));
     arrive(&mut broker, 4, 7, 2);
     assert!(
-        !broker.is_suspended(4),
+        !broker.books.is_suspended(4),
         "it ended, and with it what was wanted of it"
     );
 }

@@ -4,6 +4,7 @@ use mgb_probe::Need;
 use mgb_probe::wire::Text;
 
 use super::*;
+use crate::broker::accounts::amount_of_client;
 use crate::node::test_gpu;
 use crate::quota::{Account, Amount, Limits, Owner};
 
@@ -323,7 +324,7 @@ impl World {
                 let sum = has.entry(*owner).or_insert((Amount::default(), *limits));
                 // What libraries take counts, but nobody can keep them from it.
                 let libraries: u64 = process.libraries.values().sum();
-                let mut amount = self.broker.amount_of_client(process.client);
+                let mut amount = amount_of_client(&self.broker.books, process.client);
                 amount.bytes = amount.bytes.saturating_sub(libraries);
                 sum.0 = sum.0.and(amount);
             }

@@ -1,6 +1,7 @@
 //! Tasks that want a GPU for themselves.
 
 use super::*;
+use crate::gpu_set::GpuSet;
 
 /// One that wants to be alone.
 fn alone(client: u64) -> Waiter {
@@ -57,7 +58,7 @@ fn others_pass_it_until_it_is_old_and_then_leave_it_one_gpu() {
     jobs[1].since = ago(10);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
     // Who has something passes it for some time longer.
-    jobs[3].contexts = ELSEWHERE;
+    jobs[3].contexts = GpuSet::from_bits(ELSEWHERE);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 1)]);
     jobs[0].since = ago(40);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
@@ -68,7 +69,7 @@ fn several_that_may_not_go_to_one_place_keep_one_each() {
     let gpus = [with_company(1), with_company(1), with_company(1)];
     let old = |client, gpus| Waiter {
         since: ago(10),
-        gpus,
+        gpus: GpuSet::from_bits(gpus),
         gathers: (client < 3).then_some(client as usize - 1),
         ..alone(client)
     };

@@ -1,6 +1,7 @@
 //! Policies for which compute is a hard limit, and the one that knows memory only.
 
 use super::*;
+use crate::gpu_set::GpuSet;
 use crate::sms::Shape;
 
 /// One of so many blocks that each take half a multiprocessor. There are 16.
@@ -67,7 +68,7 @@ fn alg2_keeps_one_gpu_for_a_large_grid_that_is_old() {
     jobs[1].since = ago(10);
     // The one with less on it, and the same one for both.
     assert_eq!(alg2(&gpus, &sms, &jobs), [(2, 0)]);
-    jobs[3].contexts = 0b10;
+    jobs[3].contexts = GpuSet::from_bits(0b10);
     assert_eq!(alg2(&gpus, &sms, &jobs), [(2, 0), (3, 1)]);
     jobs[0].since = ago(40);
     assert_eq!(alg2(&gpus, &sms, &jobs), [(2, 0)]);
@@ -124,7 +125,7 @@ fn schedgpu_waits_in_its_four_ways() {
     // Nor do those keep out who hold what they wait for.
     jobs[0].since = NOW;
     jobs[1].bytes = 20;
-    jobs[2].contexts = 1;
+    jobs[2].contexts = GpuSet::from_bits(1);
     assert_eq!(place("schedgpu:priority-fifo", &gpus, &jobs), []);
     let stalled = [GpuState {
         stalled: true,

@@ -1,6 +1,7 @@
 //! `mgb` on load as it is.
 
 use super::*;
+use crate::gpu_set::GpuSet;
 
 fn loaded(warps: u64, active_warps: u64) -> GpuState {
     GpuState {
@@ -40,7 +41,7 @@ fn mgb_prefers_a_context_where_loads_are_close() {
     let gpus = [loaded(20, 20), loaded(24, 24)];
     let mut job = waiter(1, 1, 1);
     assert_eq!(place("mgb", &gpus, &[job]), [(0, 0)]);
-    job.contexts = 0b10;
+    job.contexts = GpuSet::from_bits(0b10);
     assert_eq!(place("mgb", &gpus, &[job]), [(0, 1)]);
     let gpus = [loaded(20, 20), loaded(26, 26)];
     assert_eq!(place("mgb", &gpus, &[job]), [(0, 0)], "not at any price");

@@ -1,6 +1,7 @@
 //! Who goes first, and that no order overcommits or forgets anybody.
 
 use super::*;
+use crate::gpu_set::GpuSet;
 use proptest::prelude::*;
 
 const HARD: [Policy; 4] = [
@@ -27,10 +28,10 @@ fn nobody_passes_in_order_but_where_nobody_can_go_on() {
             |gpus: &[GpuState], jobs: &[Waiter]| serve(policy, Queue::InOrder, gpus, &idle(gpus), jobs);
         assert_eq!(serve(&gpus, &jobs), []);
         // Others stand in no line with it.
-        jobs[0].gpus = 0b01;
+        jobs[0].gpus = GpuSet::from_bits(0b01);
         assert_eq!(serve(&gpus, &jobs), [(1, 1), (2, 1)]);
-        jobs[0].gpus = u64::MAX;
-        jobs[2].contexts = 0b01;
+        jobs[0].gpus = GpuSet::ALL;
+        jobs[2].contexts = GpuSet::from_bits(0b01);
         assert_eq!(serve(&gpus, &jobs), []);
         let stalled = gpus.map(|gpu| GpuState { stalled: true, ..gpu });
         assert_eq!(serve(&stalled, &jobs), [(2, 0)]);
@@ -113,8 +114,8 @@ fn any_waiter() -> impl Strategy<Value = Waiter> {
     let when = (0..60u64, 0..20u64, 0..3u32, prop::bool::weighted(0.2));
     (who, what, when).prop_map(
         |((client, gpus, contexts), (bytes, blocks, threads), when)| Waiter {
-            gpus,
-            contexts,
+            gpus: GpuSet::from_bits(gpus),
+            contexts: GpuSet::from_bits(contexts),
             bytes,
             launch: Launch {
                 blocks,
@@ -161,8 +162,8 @@ proptest! {
         for &(at, gpu) in &placed {
             prop_assert!(seen.insert(at), "granted twice");
             let waiter = &waiting[at];
-            prop_assert!(waiter.gpus & (1 << gpu) != 0, "not allowed there");
-            let has_context = waiter.contexts & (1 << gpu) != 0 || made.contains(&(waiter.client, gpu));
+            prop_assert!(waiter.gpus.contains(gpu), "not allowed there");
+            let has_context = waiter.contexts.contains(gpu) || made.contains(&(waiter.client, gpu));
             let cost = waiter.bytes + u64::from(!has_context);
             prop_assert!(cost <= room[gpu], "more than there is");
             room[gpu] -= cost;
@@ -175,8 +176,8 @@ proptest! {
         // The oldest is served if it could be on idle GPUs, unless others have the highest priority.
         if let Some(first) = waiting.first().filter(|first| first.since <= ago(40)) {
             let fits = |gpu: &usize| {
-                let has_context = first.contexts & (1 << gpu) != 0;
-                first.gpus & (1 << gpu) != 0
+                let has_context = first.contexts.contains(gpu);
+                first.gpus.contains(gpu)
                     && first.bytes + u64::from(!has_context) <= gpus[*gpu].room
                     && (has_context || gpus[*gpu].processes < 4)
             };

@@ -201,7 +201,7 @@ impl Program {
         (one, self.draw.of(&scope.objects).clone())
     }
 
-    /// A launch.
+    /// The text of a launch.
     pub fn launch(&mut self, scope: &mut Scope) -> String {
         let (to, from) = self.two(scope);
         let (k, shape) = (self.constant(), self.shape());

@@ -27,7 +27,7 @@ pub struct Scope {
     pub several: bool,
 }
 
-/// A program.
+/// A program that is generated.
 pub struct Program {
     pub draw: Draw,
     pub features: Features,
@@ -141,7 +141,7 @@ impl Program {
         ])
     }
 
-    /// A constant.
+    /// Draws a constant of the program.
     pub fn constant(&mut self) -> usize {
         3 + self.draw.below(5000)
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use mgb_tests::wait::PATIENCE;
+use mgb_tests::wait::TEST_TIMEOUT;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// A running program. Dropping it kills it.
@@ -41,7 +41,7 @@ impl Neighbour {
     /// Its next answer.
     #[track_caller]
     pub fn answer(&mut self) -> String {
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(TEST_TIMEOUT) {
             Ok(answer) => answer,
             Err(why) => panic!("no answer: {why}; {:?}", self.child.try_wait()),
         }

@@ -19,12 +19,12 @@ use troubles::Troubles;
 /// Programs at once.
 const AT_ONCE: usize = 8;
 /// The most memory that an mgbd may have, in KiB.
-const MOST_MEMORY: u64 = 64 << 10;
+const MAX_MEMORY: u64 = 64 << 10;
 
 /// Descriptors that the last mgbd, or its holder, may have beyond those of the first.
-const MOST_DESCRIPTORS: usize = 4;
+const MAX_DESCRIPTORS: usize = 4;
 /// Threads of the same: some begin when there is something for them to do.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// Programs that begin and end tasks, grow, are moved and swapped out, in several threads; one that was not
 /// rebuilt; and a batch of others.
@@ -211,11 +211,11 @@ fn nothing_is_lost_however_often_mgbd_is_killed() {
     wait::until("descriptors and threads to be as at first", || {
         let last = open(&soak);
         let is_flat = |(last, first): (&(usize, usize), &(usize, usize))| {
-            last.0 <= first.0 + MOST_DESCRIPTORS && last.1 <= first.1 + MOST_THREADS
+            last.0 <= first.0 + MAX_DESCRIPTORS && last.1 <= first.1 + MAX_THREADS
         };
         last.iter().zip(&first).all(is_flat).then_some(())
     });
-    assert!(soak.memory < MOST_MEMORY, "an mgbd had {} KiB", soak.memory);
+    assert!(soak.memory < MAX_MEMORY, "an mgbd had {} KiB", soak.memory);
     println!(
         "{} programs, {} killed; {} troubles; mgbd had {} KiB at most; descriptors and threads of mgbd and its \
          holder: {first:?}, then {:?}",

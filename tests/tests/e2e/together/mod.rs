@@ -13,7 +13,7 @@ use mgb_tests::wait;
 
 /// As often memory may leave for one of the programs: once to make room for each other one, and again for every
 /// attempt to bring two tasks in that came to nothing.
-const MOST_EVICTIONS: usize = 24;
+const MAX_EVICTIONS: usize = 24;
 
 fn program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/together/together.cu");
@@ -55,7 +55,7 @@ fn all_end(gpus: &str, programs: usize) {
             .filter(|swap| swap.kind == "evicted")
             .count();
         assert!(
-            evicted <= MOST_EVICTIONS,
+            evicted <= MAX_EVICTIONS,
             "memory was evicted {evicted} times: {process:?}"
         );
     }

@@ -13,7 +13,7 @@ pub enum Element {
     U8,
     S4,
     U4,
-    /// One bit.
+    /// A single bit.
     B1,
     S32,
     E4m3,

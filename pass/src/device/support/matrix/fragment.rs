@@ -8,7 +8,7 @@
 use super::element::Element;
 use super::shapes::Shape;
 
-/// Which matrix.
+/// Which matrix of D = A × B + C a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matrix {
     A,

@@ -7,7 +7,7 @@ use super::types::{Kind, Type, bits};
 /// What an access promises other threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Nothing.
+    /// The access orders nothing.
     Weak,
     /// That each element is whole.
     Relaxed,

@@ -37,14 +37,14 @@ pub enum Statement {
     Instruction(Instruction),
 }
 
-/// An instruction.
+/// An instruction of the assembly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instruction {
     /// The predicate it is under, and whether that is negated.
     pub guard: Option<(Operand, bool)>,
     /// The mnemonic's parts: `add`, `sat`, `s32`.
     pub parts: Vec<String>,
-    /// Its operands.
+    /// The operands of the instruction, in order.
     pub operands: Vec<Operand>,
     /// As it was written.
     pub text: String,
@@ -53,7 +53,7 @@ pub struct Instruction {
 /// A parsed assembly text.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// In order.
+    /// The statements of the program, in order.
     pub statements: Vec<Statement>,
     /// The types of the declared registers.
     pub registers: Vec<Type>,

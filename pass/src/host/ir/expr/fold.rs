@@ -85,7 +85,7 @@ pub fn sext(width: u32, inner: Expr) -> Expr {
     }
 }
 
-/// Fewer bits.
+/// The low `width` bits of `inner`.
 pub fn trunc(width: u32, inner: Expr) -> Expr {
     match &inner {
         _ if inner.width() == width => inner,

@@ -10,9 +10,9 @@ use crate::host::ir::Value;
 pub enum Op {
     /// Wrapping, as the program computes.
     Add,
-    /// Wrapping.
+    /// Subtraction that wraps around.
     Sub,
-    /// Wrapping.
+    /// Multiplication that wraps around.
     Mul,
     /// Unsigned, by a constant that is not 0.
     UDiv,
@@ -22,17 +22,17 @@ pub enum Op {
     URem,
     /// Signed, by a constant that is neither 0 nor -1.
     SRem,
-    /// Left shift.
+    /// A shift to the left.
     Shl,
     /// Right shift, filling with zeroes.
     LShr,
     /// Right shift, filling with the sign.
     AShr,
-    /// Bitwise.
+    /// The bitwise and.
     And,
-    /// Bitwise.
+    /// The bitwise or.
     Or,
-    /// Bitwise.
+    /// The bitwise exclusive or.
     Xor,
     /// The unsigned larger.
     UMax,
@@ -46,20 +46,20 @@ pub enum Op {
     AddSat,
 }
 
-/// An expression.
+/// An expression over values of the function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     /// A number of so many bits.
     Constant(u32, u64),
     /// A value that is taken as it is.
     Leaf(Value),
-    /// Arithmetic.
+    /// An operation on two expressions.
     Binary(Op, Rc<Expr>, Rc<Expr>),
     /// More bits, zeroes.
     ZExt(u32, Rc<Expr>),
     /// More bits, the sign.
     SExt(u32, Rc<Expr>),
-    /// Fewer bits.
+    /// The low bits of an expression.
     Trunc(u32, Rc<Expr>),
     /// One of two, by a comparison: predicate, its sides, then the two.
     Select(LLVMIntPredicate, Rc<[Expr; 4]>),

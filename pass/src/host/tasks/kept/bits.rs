@@ -1,6 +1,6 @@
 //! A set of small numbers.
 
-/// The numbers.
+/// A set of numbers, a bit for each.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Bits(Vec<u64>);
 

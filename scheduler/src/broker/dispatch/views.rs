@@ -1,0 +1,264 @@
+//! The broker's part of the node view.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgb_probe::view::{IdleView, JobView, OwnerView, TaskState, TaskView, WaitView, WaitsFor};
+
+use super::Broker;
+use crate::broker::accounts::idle_views;
+use crate::broker::clients::JobOfUser;
+use crate::broker::jobs::Follower;
+use crate::broker::queue::{SuspendReason, SuspendedRequest, Waiting};
+use crate::client::ClientId;
+use crate::gpu_set::GpuSet;
+use crate::ledger::{Holding, Reclaiming, TaskKey};
+use crate::quota::shares::even_parts;
+
+/// Most entries of each list in the view. Where there are more, each user has an even part of them.
+const MAX_ENTRIES: usize = 1024;
+
+impl Broker {
+    /// How many tasks hold room, and how many requests wait: the views may have fewer.
+    pub fn view_totals(&self) -> (usize, usize) {
+        let ledger = &self.books.ledger;
+        let tasks = ledger.count() + ledger.reclaiming().len();
+        let queued = self.queue.pending.len() + self.queue.suspended.len();
+        (tasks, queued + self.jobs.followers().len())
+    }
+
+    /// What users and groups have and may have.
+    pub fn owner_views(&self) -> Vec<OwnerView> {
+        self.accounts.views(&self.books, &self.queue)
+    }
+
+    /// What jobs of Slurm have taken until now.
+    pub fn job_views(&self, now: Duration) -> Vec<JobView> {
+        self.history.job_views(&self.books, now)
+    }
+
+    /// Who has places on a GPU and runs nothing there, where half of all are taken: the most first.
+    pub fn idle_views(&self, gpu: usize) -> Vec<IdleView> {
+        idle_views(&self.books, gpu)
+    }
+
+    /// The first GPU of a job and the one whose place it has, by their numbers; `None` for the number 0, of
+    /// none.
+    pub fn exchanged(&self, job: JobOfUser) -> Option<[u32; 2]> {
+        self.jobs.exchanged(job)
+    }
+
+    /// What the numbers of a job stand for; nothing before it has a GPU, nor for the number 0, of none.
+    pub fn numbering(&self, job: JobOfUser) -> Vec<u32> {
+        self.jobs.numbering(job, self.books.ledger.gpus().len())
+    }
+
+    /// The tasks that hold room. `mapped` says what a client has mapped on a GPU.
+    pub fn task_views(&self, mapped: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
+        let ledger = &self.books.ledger;
+        let user = |client| self.books.clients.user(client);
+        let mut has_place = even_places(&mut ledger.tasks().map(|(key, _)| user(key.client)));
+        let shown = ledger.tasks().filter(|(key, _)| has_place(user(key.client)));
+        let living = shown.map(|(key, task)| {
+            let mapped = mapped(key.client, task.gpu);
+            self.task_view(key, task, mapped, now)
+        });
+        let dead = ledger.reclaiming().iter().take(MAX_ENTRIES);
+        living
+            .chain(dead.map(|entry| reclaiming_view(entry, now)))
+            .collect()
+    }
+
+    fn task_view(&self, key: TaskKey, task: &Holding, mapped: u64, now: Duration) -> TaskView {
+        let uid = self.books.clients.user(key.client);
+        let most_time = self.accounts.max_time(uid);
+        TaskView {
+            pid: self.books.clients.pid(key.client),
+            uid,
+            task: key.task,
+            label: task.label.to_text(),
+            gpu: task.gpu as u32,
+            state: self.state(key, task),
+            reserved_bytes: task.reserved,
+            expected_bytes: task.expected_bytes,
+            held_bytes: mapped,
+            peak_bytes: task.peak,
+            evicted_bytes: task.evicted,
+            warps: task.warps,
+            age_ms: now.saturating_sub(task.granted).as_millis() as u64,
+            time_ms: task.time(now).as_millis() as u64,
+            most_time_ms: most_time.map(|most| most.as_millis() as u64),
+        }
+    }
+
+    /// The requests that wait.
+    pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
+        let growing = self.queue.pending.growing_on();
+        let gathers = self.queue.pending.waiters().iter().map(|waiter| waiter.gathers);
+        // Growths come behind those who begin.
+        let gathers = gathers.chain(std::iter::repeat(None));
+        let pending = self.queue.pending.iter().zip(gathers);
+        let pending = pending.map(|(waiting, gathers)| WaitView {
+            waits_for: self.waits_for(waiting, gathers, growing, now),
+            ..self.pending_view(waiting, now)
+        });
+        let suspended = self.queue.suspended.iter();
+        let suspended = suspended.map(|held| self.suspended_view(held, now));
+        let followers = self.jobs.followers().iter();
+        let followers = followers.map(|follower| self.follower_view(follower, now));
+        let all: Vec<WaitView> = pending.chain(suspended).chain(followers).collect();
+        let mut has_place = even_places(&mut all.iter().map(|view| view.uid));
+        all.into_iter().filter(|view| has_place(view.uid)).collect()
+    }
+
+    fn pending_view(&self, waiting: &Waiting, now: Duration) -> WaitView {
+        WaitView {
+            pid: self.books.clients.pid(waiting.client),
+            uid: self.books.clients.user(waiting.client),
+            label: waiting.request.label.to_text(),
+            gpu: only(waiting.gpus),
+            bytes: waiting.bytes,
+            expected_bytes: waiting.expected_bytes,
+            growth: waiting.grows(),
+            waited_ms: waiting.waits(now).as_millis() as u64,
+            held_back: None,
+            over_quota: false,
+            limited: None,
+            gpu_lost: false,
+            waits_for: None,
+        }
+    }
+
+    fn suspended_view(&self, held: &SuspendedRequest, now: Duration) -> WaitView {
+        WaitView {
+            pid: self.books.clients.pid(held.client),
+            uid: self.books.clients.user(held.client),
+            label: held.request.label.to_text(),
+            gpu: only(held.fit),
+            bytes: held.bytes,
+            expected_bytes: held.bytes,
+            growth: held.grows(),
+            waited_ms: now.saturating_sub(held.since).as_millis() as u64,
+            held_back: match held.reason {
+                SuspendReason::Person(why) => Some(why),
+                _ => None,
+            },
+            over_quota: matches!(held.reason, SuspendReason::Quota(..)),
+            limited: match held.reason {
+                SuspendReason::Quota(_, what) => Some(what),
+                _ => None,
+            },
+            gpu_lost: held.reason == SuspendReason::Lost,
+            waits_for: match held.reason {
+                SuspendReason::Places => Some(WaitsFor::UserPlaces),
+                SuspendReason::OthersGpus => Some(WaitsFor::OthersGpus),
+                _ => None,
+            },
+        }
+    }
+
+    fn follower_view(&self, follower: &Follower, now: Duration) -> WaitView {
+        let bytes = follower.request.need.reserved_bytes();
+        WaitView {
+            pid: self.books.clients.pid(follower.client),
+            uid: self.books.clients.user(follower.client),
+            label: follower.request.label.to_text(),
+            gpu: None,
+            bytes,
+            expected_bytes: bytes,
+            growth: false,
+            waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
+            held_back: None,
+            over_quota: false,
+            limited: None,
+            gpu_lost: false,
+            waits_for: None,
+        }
+    }
+
+    /// What a request waits for, where that is more than its turn and room.
+    fn waits_for(
+        &self,
+        waiting: &Waiting,
+        gathers: Option<usize>,
+        growing: GpuSet,
+        now: Duration,
+    ) -> Option<WaitsFor> {
+        let (books, ledger) = (&self.books, &self.books.ledger);
+        if let Some(gpu) = gathers {
+            return Some(WaitsFor::RoomGathers(gpu as u32));
+        }
+        if waiting.grows() || ledger.blind() {
+            return None;
+        }
+        let uid = books.clients.user(waiting.client);
+        if self.reserve.gathers.are_given_up(uid, waiting.gpus, now) {
+            return Some(WaitsFor::NothingLeaves);
+        }
+        let fits = |gpu: &usize| {
+            ledger.cost(waiting.client, *gpu, waiting.bytes) <= ledger.room(*gpu)
+                && !ledger.has_context(waiting.client, *gpu)
+        };
+        let fitting: Vec<usize> = books.among(waiting.gpus).filter(fits).collect();
+        let is_full = |gpu: &usize| ledger.processes(*gpu) >= books.rules.max_processes;
+        let grows = |gpu: &usize| growing.contains(gpu);
+        match fitting.as_slice() {
+            [] => self
+                .accounts
+                .keeps_swap(waiting.gpus)
+                .then_some(WaitsFor::SwapQuota),
+            all if all.iter().all(is_full) => Some(WaitsFor::Places),
+            all if all.iter().all(|gpu| is_full(gpu) || grows(gpu)) => Some(WaitsFor::Growth),
+            _ => None,
+        }
+    }
+
+    fn state(&self, key: TaskKey, task: &Holding) -> TaskState {
+        if self.books.is_suspended(key.client) {
+            return if task.reserved > 0 {
+                TaskState::Suspending
+            } else {
+                TaskState::Suspended
+            };
+        }
+        let grows = self.queue.pending.grows_task(key) || self.queue.suspended.has(key);
+        let is_leaving = self.orders.is_leaving(key.client, task.gpu);
+        self.books.ledger.state(key, grows, is_leaving)
+    }
+}
+
+fn reclaiming_view(entry: &Reclaiming, now: Duration) -> TaskView {
+    TaskView {
+        pid: 0,
+        uid: 0,
+        task: 0,
+        label: "reclaiming".to_owned(),
+        gpu: entry.gpu as u32,
+        state: TaskState::Reclaiming,
+        reserved_bytes: entry.bytes,
+        expected_bytes: 0,
+        held_bytes: 0,
+        peak_bytes: entry.bytes,
+        evicted_bytes: 0,
+        warps: 0,
+        age_ms: now.saturating_sub(entry.since).as_millis() as u64,
+        time_ms: 0,
+        most_time_ms: None,
+    }
+}
+
+/// Whether the next entry of a user has a place among [`MAX_ENTRIES`], given the users of all entries.
+fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool + use<> {
+    let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
+    users.for_each(|uid| *wanted.entry(uid).or_default() += 1);
+    let mut left = even_parts(wanted, MAX_ENTRIES);
+    move |uid| {
+        let left = left.get_mut(&uid).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
+    }
+}
+
+/// The only GPU of a set; `None` if it has several.
+fn only(gpus: GpuSet) -> Option<u32> {
+    gpus.only().map(|gpu| gpu as u32)
+}

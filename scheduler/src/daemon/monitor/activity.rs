@@ -1,0 +1,281 @@
+//! How busy processes have been lately, from the words in which they say whether
+//! work of theirs may be under way.
+//!
+//! A look is a sample. Each sample counts for the time since the one before it,
+//! and what lies further back counts less and less ([`MEMORY`]), so that a
+//! program that launches in bursts keeps a steady load. A process that has just
+//! come to a GPU counts as busy: it copies first, and others must not take its
+//! place meanwhile for a free one. A process that says how large its launches are
+//! counts for as much of the GPU as the largest of them fills.
+//!
+//! From the same samples: for how long a process has had no work on a GPU, how long such phases of its last,
+//! and how often and for how long at a time it has had work.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Ledger;
+use crate::broker::{Activity, WHOLE};
+use crate::client::ClientId;
+use crate::daemon::client::Client;
+
+/// The time in which what was seen comes to count a third.
+const MEMORY: Duration = Duration::from_millis(500);
+
+/// Shorter idle phases are none: the process was between two launches.
+const SHORTEST_PHASE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug)]
+struct Lately {
+    part: f64,
+    seen: Duration,
+    /// Since when it has had no work.
+    idle: Option<Duration>,
+    /// How long its idle phases last: the mean of the last one and the mean before.
+    phase: Option<Duration>,
+    /// Since when it has had work.
+    work: Option<Duration>,
+    /// How long its times of work last: the mean of the last one and the mean before.
+    lasted: Option<Duration>,
+    /// How many there were.
+    uses: u64,
+}
+
+/// How busy each process has been on each GPU lately.
+#[derive(Debug, Default)]
+pub(crate) struct Activities {
+    lately: BTreeMap<(ClientId, usize), Lately>,
+}
+
+impl Activities {
+    /// Samples all processes with a running task or memory; returns how busy they have been.
+    pub(crate) fn sample(
+        &mut self,
+        ledger: &Ledger,
+        clients: &BTreeMap<ClientId, Client>,
+        now: Duration,
+    ) -> Vec<Activity> {
+        let places = places(ledger);
+        let there =
+            |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
+        // What is known of a process that has moved goes with it.
+        for (place, _) in &places {
+            if self.lately.contains_key(place) {
+                continue;
+            }
+            let own = self.lately.range((place.0, 0)..=(place.0, usize::MAX));
+            let left = own.map(|(place, _)| *place).find(|place| !there(place));
+            if let Some(lately) = left.and_then(|left| self.lately.remove(&left)) {
+                self.lately.insert(*place, lately);
+            }
+        }
+        self.lately.retain(|place, _| there(place));
+        let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
+            let busy = clients
+                .get(&client)
+                .is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu));
+            let lately = self
+                .lately
+                .entry((client, gpu))
+                .or_insert_with(|| Lately::new(now));
+            lately.take(busy, granted, now);
+            lately.note_phase(busy, now);
+            lately.note_work(busy, now);
+            let launched = clients
+                .get(&client)
+                .map_or(0, |client| launched(client, gpu, ledger.gpus().len()));
+            let fills = if now < granted + MEMORY {
+                1.0
+            } else {
+                fills(launched, warps(ledger, gpu))
+            };
+            Activity {
+                client,
+                gpu,
+                part: (lately.part * fills * f64::from(WHOLE)) as u32,
+                busy: (lately.part * f64::from(WHOLE)) as u32,
+                idle: lately.idle.map(|since| now.saturating_sub(since)),
+                phase: lately.phase,
+                lasts: lately.lasts(now),
+                uses: lately.uses,
+                warps: launched,
+            }
+        };
+        places.into_iter().map(sample).collect()
+    }
+}
+
+/// Where processes have a running task or memory, in order, and the last grant of each there.
+fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
+    let mut places: Vec<((ClientId, usize), Duration)> = Vec::new();
+    let running = ledger
+        .tasks()
+        .filter(|(_, held)| held.warps > 0 || held.reserved > 0);
+    // A client's tasks follow each other, and are on a few GPUs, however many there are.
+    let mut own = 0;
+    for (key, held) in running {
+        if places
+            .last()
+            .is_some_and(|((client, _), _)| *client != key.client)
+        {
+            own = places.len();
+        }
+        match places[own..].iter_mut().find(|((_, gpu), _)| *gpu == held.gpu) {
+            Some((_, granted)) => *granted = held.granted.max(*granted),
+            None => places.push(((key.client, held.gpu), held.granted)),
+        }
+    }
+    places.sort_unstable_by_key(|(place, _)| *place);
+    places
+}
+
+/// Warps of the largest launch of a process on the GPU; on any, where there was none on this one yet.
+fn launched(client: &Client, gpu: usize, gpus: usize) -> u64 {
+    match client.launched_warps(gpu) {
+        0 => (0..gpus).map(|gpu| client.launched_warps(gpu)).max().unwrap_or(0),
+        warps => warps,
+    }
+}
+
+/// Warps that a GPU has room for.
+fn warps(ledger: &Ledger, gpu: usize) -> u64 {
+    ledger.gpus().get(gpu).map_or(0, |info| info.max_warps)
+}
+
+/// How much of a GPU with room for so many warps the largest launch of a process fills; all of it where the
+/// process does not say.
+fn fills(launched: u64, most: u64) -> f64 {
+    if launched == 0 || launched >= most {
+        1.0
+    } else {
+        launched as f64 / most as f64
+    }
+}
+
+impl Lately {
+    fn new(now: Duration) -> Lately {
+        Lately {
+            part: 1.0,
+            seen: now,
+            idle: None,
+            phase: None,
+            work: None,
+            lasted: None,
+            uses: 0,
+        }
+    }
+
+    fn note_phase(&mut self, busy: bool, now: Duration) {
+        if !busy {
+            self.idle.get_or_insert(now);
+            return;
+        }
+        let Some(since) = self.idle.take() else { return };
+        let length = now.saturating_sub(since);
+        if length >= SHORTEST_PHASE {
+            self.phase = Some(self.phase.map_or(length, |before| (before + length) / 2));
+        }
+    }
+
+    fn note_work(&mut self, busy: bool, now: Duration) {
+        if busy {
+            if self.work.is_none() {
+                self.work = Some(now);
+                self.uses += 1;
+            }
+        } else if let Some(since) = self.work.take() {
+            let length = now.saturating_sub(since);
+            self.lasted = Some(self.lasted.map_or(length, |before| (before + length) / 2));
+        }
+    }
+
+    /// How long its times of work last: as those before, or as long as the one under way if that is more.
+    fn lasts(&self, now: Duration) -> Duration {
+        let under_way = self
+            .work
+            .map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.lasted.unwrap_or_default().max(under_way)
+    }
+
+    fn take(&mut self, busy: bool, granted: Duration, now: Duration) {
+        let since = now.saturating_sub(self.seen);
+        self.seen = now;
+        if granted + MEMORY > now {
+            self.part = 1.0;
+            return;
+        }
+        let old = (-since.as_secs_f64() / MEMORY.as_secs_f64()).exp();
+        self.part = self.part * old + if busy { 1.0 - old } else { 0.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn who_launches_little_counts_little() {
+        assert_eq!(fills(0, 8448), 1.0, "it does not say");
+        assert_eq!(fills(2112, 8448), 0.25);
+        assert_eq!(fills(u64::MAX, 8448), 1.0);
+        assert_eq!(fills(1, 0), 1.0);
+    }
+
+    #[test]
+    fn idle_phases_are_measured() {
+        let mut lately = Lately::new(at(0));
+        lately.note_phase(true, at(0));
+        assert_eq!((lately.idle, lately.phase), (None, None));
+        lately.note_phase(false, at(100));
+        lately.note_phase(false, at(300));
+        assert_eq!(lately.idle, Some(at(100)));
+        lately.note_phase(true, at(500));
+        assert_eq!((lately.idle, lately.phase), (None, Some(at(400))));
+        // Between two launches.
+        lately.note_phase(false, at(520));
+        lately.note_phase(true, at(560));
+        assert_eq!(lately.phase, Some(at(400)));
+        lately.note_phase(false, at(600));
+        lately.note_phase(true, at(800));
+        assert_eq!(lately.phase, Some(at(300)));
+    }
+
+    #[test]
+    fn times_of_work_are_measured_and_counted() {
+        let mut lately = Lately::new(at(0));
+        assert_eq!((lately.lasts(at(0)), lately.uses), (at(0), 0));
+        lately.note_work(true, at(100));
+        lately.note_work(true, at(200));
+        assert_eq!((lately.lasts(at(300)), lately.uses), (at(200), 1));
+        lately.note_work(false, at(500));
+        lately.note_work(false, at(900));
+        assert_eq!((lately.lasts(at(900)), lately.uses), (at(400), 1));
+        lately.note_work(true, at(1000));
+        assert_eq!((lately.lasts(at(1100)), lately.uses), (at(400), 2));
+        lately.note_work(false, at(1200));
+        assert_eq!(lately.lasts(at(1200)), at(300));
+    }
+
+    #[test]
+    fn it_fades_in_a_host_phase_and_comes_back_with_work() {
+        let mut lately = Lately::new(at(0));
+        lately.take(false, at(0), at(400));
+        assert_eq!(lately.part, 1.0, "just granted");
+        for ms in [600, 800, 1000, 1200, 1400] {
+            lately.take(false, at(0), at(ms));
+        }
+        assert!((0.12..0.15).contains(&lately.part), "{}", lately.part);
+        // However often one looks.
+        let mut once = Lately::new(at(400));
+        once.take(false, at(0), at(1400));
+        assert!((once.part - lately.part).abs() < 1e-9);
+        lately.take(true, at(0), at(1900));
+        assert!((0.65..0.70).contains(&lately.part), "{}", lately.part);
+        lately.take(false, at(1950), at(1960));
+        assert_eq!(lately.part, 1.0, "a new task");
+    }
+}

@@ -1,0 +1,166 @@
+//! What the GPUs and the processes on them do, sampled.
+
+mod activity;
+mod descriptor_count;
+pub(crate) mod ending;
+mod foreign;
+#[allow(clippy::disallowed_methods, reason = "a thread that asks the driver")]
+mod health;
+#[allow(clippy::disallowed_methods, reason = "the kernel's own words on memory")]
+mod host_memory;
+mod late_processes;
+pub(crate) mod memory_monitor;
+pub(crate) mod overhead;
+pub(crate) mod reclaim;
+
+use std::io;
+use std::time::Duration;
+
+use crate::Broker;
+use crate::broker::Snapshot;
+use crate::daemon::client::clients::Clients;
+use crate::daemon::lookups::Lookups;
+use crate::node::Node;
+use activity::Activities;
+use descriptor_count::Descriptors;
+use ending::Endings;
+use foreign::ForeignLoads;
+use health::HealthWatch;
+use late_processes::LateProcesses;
+use memory_monitor::{GpuSample, MemoryMonitor};
+use overhead::{Overhead, Overheads};
+use reclaim::Reclaims;
+
+/// Between two tries to reach a GPU that the driver could not.
+const LOST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The samples of the GPUs.
+pub(crate) struct Monitor {
+    memory: MemoryMonitor,
+    activities: Activities,
+    foreign_loads: ForeignLoads,
+    overheads: Overheads,
+    reclaims: Reclaims,
+    /// Processes that have more than they were granted,
+    beyond: Endings,
+    /// and those that have it for longer than they may.
+    late: LateProcesses,
+    descriptors: Descriptors,
+    /// Ends with the monitor.
+    health: Option<HealthWatch>,
+    /// When a GPU that the driver could not reach is tried again.
+    retry_at: Duration,
+}
+
+impl Monitor {
+    /// A monitor of so many GPUs, and of as many descriptors as there may be.
+    pub(crate) fn new(gpus: usize, descriptors: usize, lookups: &Lookups) -> Monitor {
+        Monitor {
+            memory: MemoryMonitor::new(gpus, lookups.marks()),
+            activities: Activities::default(),
+            foreign_loads: ForeignLoads::new(gpus),
+            overheads: Overheads::new(gpus, lookups.marks()),
+            reclaims: Reclaims::new(),
+            beyond: Endings::default(),
+            late: LateProcesses::new(),
+            descriptors: Descriptors::new(descriptors),
+            health: None,
+            retry_at: Duration::ZERO,
+        }
+    }
+
+    /// Has the driver asked for the GPUs' health from now on.
+    pub(crate) fn watch_health(&mut self, node: &dyn Node, lookups: &Lookups) -> io::Result<()> {
+        let watch = node
+            .health()
+            .map(|source| HealthWatch::new(source, lookups.answers()));
+        self.health = watch.transpose()?;
+        Ok(())
+    }
+
+    /// Samples the GPUs. The flag says whether the driver lost one, or reaches it again.
+    pub(crate) fn sample(
+        &mut self,
+        node: &dyn Node,
+        broker: &Broker,
+        clients: &Clients,
+        now: Duration,
+    ) -> (Snapshot, bool) {
+        let (ledger, lost) = (broker.ledger(), self.memory.lost());
+        let mut snapshot = self.memory.sample(node, ledger, clients.all());
+        snapshot.activity = self.activities.sample(ledger, clients.all(), now);
+        snapshot.foreign = self.foreign_loads.sample(node, broker, &snapshot.activity, now);
+        if broker.waiting() || broker.presses() {
+            snapshot.listening = clients.listening();
+            snapshot.host_bytes = host_memory::to_spare();
+        }
+        let has_changed = snapshot.lost != lost;
+        (snapshot, has_changed)
+    }
+
+    /// Samples what clients have beside their tasks, of one GPU and if it is time.
+    pub(crate) fn sample_overheads(
+        &mut self,
+        node: &dyn Node,
+        broker: &Broker,
+        clients: &Clients,
+        now: Duration,
+    ) -> Option<(usize, Vec<Overhead>)> {
+        self.overheads.sample(node, broker.ledger(), clients.all(), now)
+    }
+
+    /// The last sample of each GPU.
+    pub(crate) fn gpus(&self) -> &[GpuSample] {
+        &self.memory.gpus
+    }
+
+    /// The rooms of the dead.
+    pub(crate) fn reclaims(&self) -> &Reclaims {
+        &self.reclaims
+    }
+
+    /// The same, to be told of deaths.
+    pub(crate) fn reclaims_mut(&mut self) -> &mut Reclaims {
+        &mut self.reclaims
+    }
+
+    /// Gives back what the driver shows free; true if anything was.
+    pub(crate) fn reclaim(&mut self, broker: &mut Broker, now: Duration) -> bool {
+        self.reclaims.check(&self.memory.gpus, broker, now)
+    }
+
+    /// What was done about processes that have more than they were granted.
+    pub(crate) fn beyond(&mut self) -> &mut Endings {
+        &mut self.beyond
+    }
+
+    /// Processes that have their memory for longer than they may.
+    pub(crate) fn late(&mut self) -> &mut LateProcesses {
+        &mut self.late
+    }
+
+    /// How many descriptors are open.
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// Counts the descriptors, if it is time. `accounted`: what clients account for.
+    pub(crate) fn count_descriptors(&mut self, accounted: impl FnOnce() -> usize, now: Duration) {
+        self.descriptors.count(accounted, now);
+    }
+
+    /// How long until GPUs that the driver could not reach are tried again; `None`: there are none.
+    pub(crate) fn retries_in(&self, now: Duration) -> Option<Duration> {
+        let has_lost = !self.memory.lost().is_empty();
+        has_lost.then(|| self.retry_at.saturating_sub(now))
+    }
+
+    /// Whether it is time to try them.
+    pub(crate) fn is_to_retry(&mut self, now: Duration) -> bool {
+        let is_due = self.retries_in(now).is_some_and(|wait| wait.is_zero());
+        if is_due {
+            self.retry_at = now + LOST_INTERVAL;
+        }
+        is_due
+    }
+}
