@@ -10,9 +10,9 @@ use crate::quota::Beyond;
 pub struct Answer {
     /// The client that asked.
     pub client: ClientId,
-    /// The call's cell.
+    /// The cell of the channel in which the client asked.
     pub cell: usize,
-    /// What to say.
+    /// The answer itself.
     pub reply: Reply,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::eviction::Rule;
 use crate::policies::{Policy, Queue};
 
-/// What the broker is to do.
+/// How the broker serves: its policy, its order, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// The policy, which decides what is granted.

@@ -49,9 +49,9 @@ impl Snapshot {
 /// How busy a process has been on a GPU lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// The client.
+    /// The client whose process it is.
     pub client: ClientId,
-    /// GPU index.
+    /// The GPU, by index.
     pub gpu: usize,
     /// How much of the GPU it filled, in parts of [`WHOLE`].
     pub part: u32,

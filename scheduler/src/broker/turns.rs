@@ -51,7 +51,7 @@ struct TurnHolder {
     threads: u32,
 }
 
-/// Whose processes they are.
+/// The users of the processes that have or want turns.
 pub(super) struct TurnUsers<Of> {
     /// The user of the client that waits for a turn.
     pub(super) of: Of,
@@ -88,7 +88,7 @@ impl Turns {
         }
     }
 
-    /// The client is gone.
+    /// The client is gone: it has no turn and waits for none.
     pub(super) fn gone(&mut self, client: ClientId) {
         self.holders.remove(&client);
         self.waiting.retain(|waiter| waiter.client != client);
@@ -165,7 +165,7 @@ impl Turns {
         own.min_by_key(|&at| self.waiting[at].since)
     }
 
-    /// How many processes wait.
+    /// How many processes wait for a turn.
     pub(super) fn waiting(&self) -> u32 {
         let clients: BTreeSet<ClientId> = self.waiting.iter().map(|waiter| waiter.client).collect();
         clients.len() as u32

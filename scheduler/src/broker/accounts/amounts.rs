@@ -34,7 +34,7 @@ pub(super) fn of_task(books: &Books, key: TaskKey, held: &Holding, has_it_alone:
     }
 }
 
-/// What a client has.
+/// What a client has of all that quotas count.
 pub(in crate::broker) fn of_client(books: &Books, client: ClientId) -> Amount {
     let tasks = || books.ledger.tasks_of(client);
     let alone = tasks().filter(|(_, held)| held.keeps_others_out());
@@ -98,7 +98,7 @@ fn rest_of_gpu(books: &Books, client: ClientId, gpu: usize) -> u64 {
     info.usable_bytes.saturating_sub(has)
 }
 
-/// So many bytes in the host.
+/// The amount of so many bytes in the host.
 pub(super) fn swapped(bytes: u64) -> Amount {
     Amount {
         swap: bytes,

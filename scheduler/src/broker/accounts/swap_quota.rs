@@ -5,11 +5,10 @@
 use mgb_probe::limited::Limited;
 
 use super::{Accounts, amounts};
+use crate::broker::clients::Clients;
 use crate::eviction::Idle;
 use crate::gpu_set::GpuSet;
 use crate::quota::{Beyond, Limits, Owner};
-
-use crate::broker::clients::Clients;
 
 impl Accounts {
     /// Bytes of the user's memory that may still go to the host; `None`: any number.

@@ -39,11 +39,11 @@ pub struct Late {
     pub gpus: GpuSet,
     /// The task that is the latest, by the process's number for it.
     pub task: u64,
-    /// What people know that one by.
+    /// The label of the latest task.
     pub label: String,
-    /// How long it has had its memory,
+    /// How long the latest task has had its memory.
     pub time: Duration,
-    /// and how long it may.
+    /// How long the latest task may have its memory.
     pub most: Duration,
     /// Whether the process is to end now.
     pub ends: bool,

@@ -10,7 +10,7 @@ use crate::broker::queue::{RequestQueue, SuspendReason};
 use crate::client::ClientId;
 use crate::quota::{Amount, Limits, Owner};
 
-/// Most owners in the view.
+/// Most users and groups in the view.
 const MAX_OWNERS: usize = 256;
 
 impl Accounts {

@@ -3,6 +3,7 @@
 
 mod expected;
 
+use mgb_probe::Gpu;
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::{ELSEWHERE, Op, Request, WHOLE_PROCESS};
 
@@ -12,7 +13,6 @@ use super::rules::Rules;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, Ledger, TaskKey};
-use mgb_probe::Gpu;
 
 /// How the broker serves, the ledger, the clients, and what people want of GPUs and processes.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use crate::broker::program::Program;
 /// A job: its user, and the number that its processes say.
 pub type JobOfUser = (u32, u64);
 
-/// What is known of a client.
+/// What is known of a client: its process, user, program and job.
 #[derive(Clone, Debug, Default)]
 pub(in crate::broker) struct Client {
     pub(super) pid: u32,

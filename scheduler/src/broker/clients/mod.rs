@@ -71,7 +71,7 @@ impl Clients {
         self.0.remove(&client)
     }
 
-    /// What is known of a client.
+    /// What is known of a client; `None`: its process has ended.
     pub(super) fn get(&self, client: ClientId) -> Option<&Client> {
         self.0.get(&client)
     }

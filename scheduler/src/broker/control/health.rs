@@ -29,7 +29,7 @@ impl Health {
         }
     }
 
-    /// What is wrong with a GPU.
+    /// What is wrong with a GPU by the driver's word.
     pub(super) fn ailments(&self, gpu: usize) -> &[Ailment] {
         self.ailments.get(&gpu).map_or(&[], Vec::as_slice)
     }
@@ -39,7 +39,7 @@ impl Health {
         self.ailments.remove(&gpu).is_some()
     }
 
-    /// Writes down what is known.
+    /// Writes down what is known of the GPUs' health.
     pub(super) fn write(&self, standing: &mut Standing) {
         standing.ailments = self.ailments.clone().into_iter().collect();
         standing.health = self.states.clone().into_iter().collect();

@@ -15,7 +15,7 @@
 //! ([`crate::broker::reserve::Gathers::is_open`]): where nothing leaves for [`HOLDER_PATIENCE`] times the patience,
 //! they may begin there for as long again, and so on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_probe::wire::Reply;
@@ -23,9 +23,7 @@ use mgb_probe::wire::Reply;
 use super::Broker;
 use crate::broker::reserve::{Gather, Progress};
 use crate::broker::round::Round;
-use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
-use crate::ledger::{Colocation, Holding};
 use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
 
 /// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]:
@@ -86,7 +84,7 @@ impl Broker {
     /// Notes whether more room is there for the request at this position, and gives up where there is not for long.
     fn look_at_gather(&mut self, at: usize, gpu: usize, gather: Gather, round: &Round<'_>) {
         let waiter = self.queue.pending.waiters()[at];
-        let there = self.there(&waiter, gpu, round);
+        let there = round.there(&self.books, &waiter, gpu);
         let least = if waiter.alone {
             1
         } else {
@@ -182,21 +180,14 @@ impl Broker {
         true
     }
 
-    /// What is there of what the task waits for, more being better.
-    fn there(&self, waiter: &Waiter, gpu: usize, round: &Round<'_>) -> u64 {
-        let ledger = &self.books.ledger;
-        if waiter.alone {
-            u64::MAX - 1 - u64::from(Colocation::of(ledger).on(gpu).count)
-        } else {
-            ledger.room_to_begin(round.covered(), gpu)
-        }
-    }
-
     fn progress(&self, waiter: &Waiter, gpu: usize, round: &Round<'_>) -> Progress {
-        let known = self.wait_on(waiter, gpu, round).known.unwrap_or_default();
+        let known = round
+            .wait_on(&self.books, &self.history, waiter, gpu)
+            .known
+            .unwrap_or_default();
         let wait = known.saturating_mul(2).min(MAX_GATHER_TIMEOUT);
         Progress {
-            most: self.there(waiter, gpu, round),
+            most: round.there(&self.books, waiter, gpu),
             until: round.now + wait.max(self.gather_timeout()),
         }
     }
@@ -211,56 +202,12 @@ impl Broker {
     ) -> Option<usize> {
         let turn = |gpu: usize| {
             let in_vain = self.reserve.gathers.last_pause(uid, gpu);
-            let wait = self.wait_on(waiter, gpu, round).length;
-            let lack = u64::MAX - self.there(waiter, gpu, round);
+            let wait = round.wait_on(&self.books, &self.history, waiter, gpu).length;
+            let lack = u64::MAX - round.there(&self.books, waiter, gpu);
             (in_vain, wait, lack, gpu)
         };
         let best = self.books.among(among).map(turn).min();
         best.map(|(.., gpu)| gpu)
-    }
-
-    /// How long it takes until a task has room on a GPU, as far as one can say.
-    fn wait_on(&self, waiter: &Waiter, gpu: usize, round: &Round<'_>) -> Wait {
-        let ledger = &self.books.ledger;
-        let lacks = self
-            .books
-            .cost(waiter, waiter.bytes, gpu)
-            .saturating_sub(ledger.room_to_begin(round.covered(), gpu))
-            .saturating_sub(ledger.charges(gpu).reclaiming);
-        let mut leave = self.leaves(gpu, round.now);
-        leave.remove(&waiter.client);
-        Wait::until(lacks, waiter.alone, leave.into_values().collect())
-    }
-
-    /// By process on a GPU: when it leaves, and what it leaves.
-    fn leaves(&self, gpu: usize, now: Duration) -> BTreeMap<ClientId, Leave> {
-        let ledger = &self.books.ledger;
-        let mut leaves: BTreeMap<ClientId, Leave> = BTreeMap::new();
-        for (client, at, bytes) in ledger.contexts().filter(|(_, at, _)| *at == gpu) {
-            let bytes = bytes.saturating_add(ledger.taken_by(client, at));
-            // One without a task may stay for ever.
-            let stays = Leave {
-                length: Duration::MAX,
-                is_known: false,
-                bytes,
-            };
-            leaves.insert(client, stays);
-        }
-        for (key, held) in ledger.tasks().filter(|(_, held)| held.gpu == gpu) {
-            let (length, is_known) = remaining(held, self.history.lasts(key), now);
-            let entry = leaves.entry(key.client).or_insert(Leave {
-                length: Duration::ZERO,
-                is_known: true,
-                bytes: 0,
-            });
-            if entry.length == Duration::MAX {
-                (entry.length, entry.is_known) = (Duration::ZERO, true);
-            }
-            entry.length = entry.length.max(length);
-            entry.is_known &= is_known;
-            entry.bytes = entry.bytes.saturating_add(held.charged());
-        }
-        leaves
     }
 
     /// Where tasks wait to grow, requests for no memory that have waited for long begin without what is
@@ -295,59 +242,5 @@ impl Broker {
             let is_stalled = round.stalled().contains(gpu);
             gathers.watch_growths(gpu, there, least, is_stalled, timeout, round.now);
         }
-    }
-}
-
-/// When a process leaves a GPU, and what it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Leave {
-    length: Duration,
-    /// Whether its tasks are known to take so long.
-    is_known: bool,
-    bytes: u64,
-}
-
-/// How long a task waits for room.
-struct Wait {
-    /// As far as one can guess.
-    length: Duration,
-    /// The same, where it comes of what tasks are known to take.
-    known: Option<Duration>,
-}
-
-impl Wait {
-    /// Until so many bytes more are there, and for a task that is to be `alone` until all tasks have left.
-    fn until(mut lacks: u64, alone: bool, mut leaves: Vec<Leave>) -> Wait {
-        leaves.sort_unstable();
-        let mut wait = Wait {
-            length: Duration::ZERO,
-            known: Some(Duration::ZERO),
-        };
-        for leave in leaves {
-            let is_there = lacks == 0 && (!alone || leave.length == Duration::MAX);
-            if is_there {
-                return wait;
-            }
-            lacks = lacks.saturating_sub(leave.bytes);
-            wait.length = leave.length;
-            wait.known = wait.known.filter(|_| leave.is_known).map(|_| leave.length);
-        }
-        if lacks > 0 {
-            wait = Wait {
-                length: Duration::MAX,
-                known: None,
-            };
-        }
-        wait
-    }
-}
-
-/// How long a task goes on, and whether that is known of its kind. Of others the best guess is as long again
-/// as it has gone on already.
-fn remaining(held: &Holding, lasts: Option<Duration>, now: Duration) -> (Duration, bool) {
-    let age = now.saturating_sub(held.granted);
-    match lasts.filter(|lasts| held.running && *lasts > age) {
-        Some(lasts) => (lasts - age, true),
-        None => (age, false),
     }
 }

@@ -150,10 +150,10 @@ impl Broker {
         self.hang_up(client);
         self.history.process_ends(&self.books, client, now);
         self.jobs.leave(client);
+        let uid = self.books.clients.user(client);
         if let Some(gone) = self.books.clients.remove(client) {
             self.books.control.forget(&gone, &self.books.clients);
         }
-        let uid = self.books.clients.user(client);
         self.orders.remove(client);
         self.reclaim(client, uid, false, now)
     }

@@ -57,7 +57,7 @@ impl JobUsages {
         self.0.get_mut(&whose)
     }
 
-    /// All that are remembered.
+    /// The usage of all jobs that are remembered.
     pub(super) fn iter(&self) -> impl Iterator<Item = (UsersJob, &JobUsage)> {
         self.0.iter().map(|(whose, usage)| (*whose, usage))
     }

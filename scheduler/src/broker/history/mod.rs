@@ -49,12 +49,12 @@ pub(super) struct Expectation {
 }
 
 impl History {
-    /// Totals.
+    /// Totals of what was granted, refused, evicted and moved.
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Totals, to be added to.
+    /// The same totals, to be added to.
     pub(super) fn counts_mut(&mut self) -> &mut Counts {
         &mut self.counts
     }
@@ -108,7 +108,7 @@ impl History {
             return;
         }
         if let Some(program) = books.clients.program(client) {
-            self.overheads.has(client, program, bytes);
+            self.overheads.record(client, program, bytes);
         }
     }
 
@@ -141,7 +141,7 @@ impl History {
         if let Some(kind) = kind {
             self.tasks.began(key, kind, bytes);
         }
-        if let Some(usage) = self.take(books, key.client, waited, now) {
+        if let Some(usage) = self.charge(books, key.client, waited, now) {
             usage.tasks += 1;
         }
     }
@@ -149,7 +149,7 @@ impl History {
     /// A task that an earlier broker granted runs on. What its job took before is forgotten; it has taken what it has
     /// now.
     pub(super) fn runs_on(&mut self, books: &Books, key: TaskKey, now: Duration) {
-        if let Some(usage) = self.take(books, key.client, Duration::ZERO, now) {
+        if let Some(usage) = self.charge(books, key.client, Duration::ZERO, now) {
             usage.tasks += 1;
         }
     }
@@ -158,10 +158,10 @@ impl History {
     pub(super) fn grew(&mut self, books: &Books, key: TaskKey, bytes: u64, waited: Duration, now: Duration) {
         self.counts.grown += 1;
         self.tasks.grew(key, bytes);
-        self.take(books, key.client, waited, now);
+        self.charge(books, key.client, waited, now);
     }
 
-    /// A task ends.
+    /// A task ends, if it is in the ledger still.
     pub(super) fn task_ends(&mut self, books: &Books, key: TaskKey, now: Duration) {
         let Some(held) = books.ledger.task(key) else {
             return;
@@ -210,7 +210,7 @@ impl History {
         self.tasks.has_learned() || self.overheads.has_learned()
     }
 
-    /// What is remembered now.
+    /// What is remembered of programs and their tasks now.
     pub(super) fn remembered(&mut self) -> Remembered {
         Remembered {
             mean: self.tasks.mean(),
@@ -246,7 +246,7 @@ impl History {
     }
 
     /// A client was granted room, for which it has waited.
-    fn take(
+    fn charge(
         &mut self,
         books: &Books,
         client: ClientId,

@@ -45,7 +45,7 @@ impl Overheads {
     }
 
     /// A process of the program has so many bytes. Others need not wait for its end to know.
-    pub(super) fn has(&mut self, client: ClientId, program: Program, bytes: u64) {
+    pub(super) fn record(&mut self, client: ClientId, program: Program, bytes: u64) {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
         for program in program.kinds() {
@@ -102,12 +102,12 @@ mod tests {
         let mut overheads = Overheads::default();
         let program = Program::new(1);
         assert_eq!(overheads.of(program), 0);
-        overheads.has(1, program, 100);
-        overheads.has(1, program, 60);
+        overheads.record(1, program, 100);
+        overheads.record(1, program, 60);
         assert_eq!(overheads.of(program), 100, "it runs still");
         overheads.ended(1, Some(program));
         assert_eq!(overheads.of(program), 100);
-        overheads.has(2, program, 20);
+        overheads.record(2, program, 20);
         assert_eq!(overheads.of(program), 100);
         overheads.ended(2, Some(program));
         assert_eq!(overheads.of(program), 60);
@@ -120,8 +120,8 @@ mod tests {
     fn processes_with_the_same_arguments_say_more_than_others() {
         let mut overheads = Overheads::default();
         let with = |arguments| Program::new(1).called_with(arguments);
-        overheads.has(1, with(1), 100);
-        overheads.has(2, with(2), 20);
+        overheads.record(1, with(1), 100);
+        overheads.record(2, with(2), 20);
         assert_eq!(
             [1, 2, 3].map(|arguments| overheads.of(with(arguments))),
             [100, 20, 100]
@@ -138,7 +138,7 @@ mod tests {
     fn what_is_remembered_can_be_handed_on() {
         let mut overheads = Overheads::default();
         for program in [1, 2] {
-            overheads.has(program, Program::new(program), 5 * program);
+            overheads.record(program, Program::new(program), 5 * program);
         }
         assert!(overheads.has_learned());
         let mut next = Overheads::default();
@@ -146,7 +146,7 @@ mod tests {
         assert!(!overheads.has_learned() && !next.has_learned());
         assert_eq!(next.remembered(), overheads.remembered());
         assert_eq!((next.of(Program::new(1)), next.of(Program::new(2))), (5, 10));
-        overheads.has(2, Program::new(2), 9);
+        overheads.record(2, Program::new(2), 9);
         assert!(!overheads.has_learned(), "as before");
     }
 
@@ -154,7 +154,7 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut overheads = Overheads::default();
         for program in 0..=MAX_PROGRAMS.get() as u64 {
-            overheads.has(program, Program::new(program), 5);
+            overheads.record(program, Program::new(program), 5);
             overheads.ended(program, Some(Program::new(program)));
         }
         assert!(overheads.seen.is_empty());

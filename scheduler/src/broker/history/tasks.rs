@@ -28,7 +28,7 @@ pub(in crate::broker) struct TaskKind {
     program: Program,
     site: u32,
     label: Text,
-    /// The need's bytes, to an eighth.
+    /// Bytes of the need, rounded down to an eighth.
     size: u64,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct TaskRecord {
     pub(super) grown_bytes: u64,
 }
 
-/// A task that runs.
+/// A running task: its kind, and how far it has grown.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     kind: TaskKind,
@@ -147,7 +147,7 @@ impl TaskHistory {
         }
     }
 
-    /// It is over, after so long.
+    /// The task is over, after so long.
     pub(super) fn ended(&mut self, key: TaskKey, lasted: Duration) {
         let Some(run) = self.running.remove(&key) else {
             return;

@@ -57,7 +57,7 @@ impl Jobs {
         self.orders.take_follower(key)
     }
 
-    /// A request waits no more.
+    /// The request of a client's cell waits for no order any more.
     pub(super) fn remove(&mut self, client: ClientId, cell: usize) {
         self.orders.drop_follower(client, cell);
     }
@@ -214,14 +214,14 @@ fn job_of(clients: &Clients, client: ClientId, request: &Request) -> Option<JobO
     (entry.job() != 0 && request.flags & FIRST != 0).then(|| entry.job_of_user())
 }
 
-/// What became of a request.
+/// What becomes of a request to begin, as part of a job.
 #[derive(Debug)]
 pub(super) enum Follow {
-    /// It is to be placed.
+    /// The request is to be placed by the policy.
     IsPlaced,
-    /// It waits for the order.
+    /// The request waits for the order of its job.
     Waits,
-    /// The order is known.
+    /// The order of its job is known, and this is the answer.
     Answered(Reply),
 }
 

@@ -18,14 +18,14 @@ use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
-/// What a job's numbers stand for.
+/// The order of a job's devices: what its numbers stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::broker) struct JobOrder {
     /// The number that its first process counts first.
     pub(in crate::broker) first: u32,
     /// The GPUs that this process sees: numbered among themselves.
     pub(in crate::broker) gpus: GpuSet,
-    /// What the numbers stand for.
+    /// The GPUs that the numbers stand for.
     pub(in crate::broker) numbering: Numbering,
 }
 
@@ -71,11 +71,11 @@ enum Job {
 /// What a process is to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The first one.
+    /// The process is the first of its job.
     First,
     /// Another one is the first, and waits.
     Waits,
-    /// One that has this order now.
+    /// The process has this order now.
     Ordered(JobOrder),
 }
 
@@ -134,7 +134,7 @@ impl JobOrders {
         }
     }
 
-    /// All orders.
+    /// The orders of all jobs that have one.
     pub(super) fn orders(&self) -> impl Iterator<Item = (JobOfUser, JobOrder)> + '_ {
         self.jobs.iter().filter_map(|(job, is)| match is {
             Job::Waits(_) => None,
@@ -189,7 +189,7 @@ impl JobOrders {
             .collect()
     }
 
-    /// A request waits no more.
+    /// The request of a client's cell waits no more.
     pub(super) fn drop_follower(&mut self, client: ClientId, cell: usize) {
         self.followers
             .retain(|follower| (follower.client, follower.cell) != (client, cell));

@@ -8,7 +8,7 @@ use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::journal::Placed;
 
-/// What a job was given.
+/// The GPUs that a job was given, and its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Placement {
     /// The GPUs of the job.
@@ -26,7 +26,7 @@ pub(super) struct Placements {
 }
 
 impl Placements {
-    /// A job's GPUs.
+    /// The GPUs that a job was given; `None`: none yet.
     pub(super) fn of(&self, job: JobOfUser) -> Option<GpuSet> {
         self.jobs.get(&job).map(|place| place.gpus)
     }
@@ -49,7 +49,7 @@ impl Placements {
         self.jobs.values().filter(on).count()
     }
 
-    /// A process of the job came.
+    /// A process of the job connected.
     pub(super) fn join(&mut self, job: JobOfUser, client: ClientId) {
         if let Some(place) = self.jobs.get_mut(&job) {
             self.changed |= place.members.insert(client);

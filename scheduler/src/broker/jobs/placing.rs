@@ -63,7 +63,7 @@ impl Jobs {
 /// What comes of a request to place a job.
 #[derive(Debug)]
 pub(in crate::broker) enum Placing {
-    /// The request is answered.
+    /// The request has this answer.
     Answered(Reply),
     /// There are fewer GPUs than the job is to have.
     NoGpu,

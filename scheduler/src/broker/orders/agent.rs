@@ -14,9 +14,9 @@ pub(super) struct OpenOrder {
     pub(super) number: u32,
     /// The GPU that memory is to leave.
     pub(super) gpu: usize,
-    /// Bytes that are to leave it.
+    /// Bytes that are to leave the GPU.
     pub(super) bytes: u64,
-    /// When it was given.
+    /// When the order was given.
     pub(super) since: Duration,
     /// Work under way may finish first: the time says nothing of the copies.
     pub(super) waits_for_work: bool,
@@ -27,7 +27,7 @@ pub(super) struct OpenOrder {
 /// An order to swap out that answered a request of a client, which has not asked again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SwapOrder {
-    /// The thread that asked.
+    /// The thread whose request was answered with the order.
     pub(super) thread: u32,
     /// The GPU on which the client is to make room.
     pub(super) gpu: usize,
@@ -81,10 +81,10 @@ impl Agent {
 /// An order to be carried to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderTo {
-    /// The client.
+    /// The client that the order is for.
     pub client: ClientId,
     /// The order's number.
     pub number: u32,
-    /// What it is to do.
+    /// What the client is to do.
     pub order: Order,
 }

@@ -13,7 +13,7 @@ const WISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// A person wants a task to move to another GPU.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Wish {
-    /// The task.
+    /// The task that is to move.
     pub(in crate::broker) key: TaskKey,
     /// The GPU that it is to move to.
     pub(in crate::broker) to: usize,
@@ -30,9 +30,9 @@ impl Wish {
 /// How often a task has moved, and when last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::broker) struct Moved {
-    /// How often.
+    /// How often the task has moved.
     pub(in crate::broker) times: u32,
-    /// When last.
+    /// When the task moved last.
     pub(in crate::broker) last: Duration,
 }
 
@@ -61,12 +61,12 @@ impl Moves {
         moved.last = now;
     }
 
-    /// The task is over.
+    /// The task is over: it moves no more.
     pub(in crate::broker) fn forget(&mut self, key: TaskKey) {
         self.moved.remove(&key);
     }
 
-    /// Of the tasks only those stay.
+    /// Forgets the tasks that do not stay.
     pub(in crate::broker) fn retain(&mut self, stays: impl Fn(&TaskKey) -> bool) {
         self.moved.retain(|key, _| stays(key));
     }

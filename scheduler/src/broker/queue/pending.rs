@@ -9,7 +9,7 @@ use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::policies::Waiter;
 
-/// The requests that wait.
+/// The requests that are scheduled: all that wait and are not suspended.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "requests are large, and leave from the middle")]
 pub(in crate::broker) struct Pending {

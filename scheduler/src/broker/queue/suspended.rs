@@ -33,7 +33,7 @@ pub(in crate::broker) struct SuspendedRequest {
 /// Why a request is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::broker) enum SuspendReason {
-    /// A person wants it.
+    /// A person has suspended the process, or drained the GPU.
     Person(HeldBack),
     /// The driver cannot reach any GPU that it could go to.
     Lost,
@@ -112,7 +112,7 @@ impl SuspendedRequests {
         self.0.iter().any(|request| request.key() == key)
     }
 
-    /// Suspends a request.
+    /// Adds a request.
     pub(in crate::broker) fn add(&mut self, request: SuspendedRequest) {
         self.0.push(request);
     }

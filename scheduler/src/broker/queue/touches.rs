@@ -28,7 +28,7 @@ impl Touches {
         self.0.remove(&key);
     }
 
-    /// Of the tasks only those stay.
+    /// Forgets the tasks that do not stay.
     pub(in crate::broker) fn retain(&mut self, stays: impl Fn(&TaskKey) -> bool) {
         self.0.retain(|key, _| stays(key));
     }

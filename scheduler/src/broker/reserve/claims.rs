@@ -36,7 +36,7 @@ impl Claims {
         self.0.get(&gpu).is_some_and(|claim| !claim.lets(client))
     }
 
-    /// Of the claims only those stay.
+    /// Drops the claims that do not stand.
     pub(in crate::broker) fn retain(&mut self, stands: impl Fn(usize, Claim) -> bool) {
         self.0.retain(|gpu, claim| stands(*gpu, *claim));
     }

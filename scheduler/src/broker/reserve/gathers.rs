@@ -14,7 +14,7 @@ pub(in crate::broker) const MAX_PAUSE_TIMEOUT: Duration = Duration::from_secs(60
 pub(in crate::broker) struct Gathers {
     /// The GPUs on which room gathers now, by index.
     on: BTreeMap<usize, Gather>,
-    /// By user and GPU.
+    /// The GPUs that were given up, by user and GPU.
     given_up: BTreeMap<(u32, usize), GivenUp>,
     /// By GPU: where tasks wait to grow.
     growths: BTreeMap<usize, Growths>,
@@ -23,11 +23,11 @@ pub(in crate::broker) struct Gathers {
 /// Room that gathers on a GPU for a task.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Gather {
-    /// The task.
+    /// The task for which room gathers.
     pub(in crate::broker) key: TaskKey,
     /// The user of the task.
     pub(in crate::broker) uid: u32,
-    /// What is there of the room.
+    /// How much of the room is there, and until when more has to be.
     pub(in crate::broker) progress: Progress,
 }
 

@@ -5,6 +5,7 @@ mod gpu_states;
 mod holders;
 mod lacks;
 mod movers;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,10 +27,10 @@ use crate::sms::Launch;
 pub(super) use holders::blocked;
 pub(super) use movers::cost_of_move;
 
-/// A round over the queue.
+/// A round over the queue: what it sees, and what it has answered so far.
 #[derive(Debug)]
 pub(super) struct Round<'a> {
-    /// The time.
+    /// The time of the round.
     pub(super) now: Duration,
     /// What the driver and the clients show, but for what the round has of it itself.
     pub(super) snapshot: &'a Snapshot,
@@ -52,7 +53,7 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Takes it out of the snapshot.
+    /// Takes what a round changes out of the snapshot.
     pub(super) fn take(snapshot: &mut Snapshot) -> Cover {
         Cover {
             covered: std::mem::take(&mut snapshot.covered),
@@ -68,7 +69,7 @@ impl Cover {
         }
     }
 
-    /// Puts it back.
+    /// Puts what a round has left back into the snapshot.
     pub(super) fn put(self, snapshot: &mut Snapshot) {
         snapshot.covered = self.covered;
         snapshot.ahead = self.ahead;
@@ -76,7 +77,7 @@ impl Cover {
 }
 
 impl<'a> Round<'a> {
-    /// A round begins.
+    /// Begins a round over what the snapshot shows.
     pub(super) fn new(snapshot: &'a Snapshot, cover: Cover, now: Duration) -> Round<'a> {
         Round {
             now,
@@ -89,7 +90,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The round ends.
+    /// Ends the round: what it leaves to the next, and its answers.
     pub(super) fn finish(self) -> (Cover, Vec<Answer>) {
         let cover = Cover {
             covered: self.covered,
@@ -143,7 +144,7 @@ impl<'a> Round<'a> {
         });
     }
 
-    /// Bytes on the GPU are granted.
+    /// Takes bytes that are granted off what the driver shows free on the GPU.
     pub(super) fn spend(&mut self, gpu: usize, bytes: u64) {
         self.covered[gpu] = self.covered[gpu].map(|left| left.saturating_sub(bytes));
     }

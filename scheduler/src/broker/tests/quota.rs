@@ -515,3 +515,18 @@ fn processes_are_limited_where_the_file_says_so() {
     die(&mut broker, 1, seconds(2));
     assert_eq!(granted(&mut broker, seconds(2)), [3]);
 }
+
+/// A process ends while the driver still has its memory, as one that only closes its connection would like it.
+#[test]
+fn room_of_a_process_that_ended_is_its_users_until_it_is_free() {
+    let mut broker = broker(&[200 * MIB], &[(7, limits(Some(50 * MIB), None, None))]);
+    arrive(&mut broker, 7, [1, 2]);
+    assert_eq!(begin(&mut broker, 1, 1, 40, 1, seconds(1)), None);
+    assert_eq!(granted(&mut broker, seconds(1)), [1]);
+    let lost = broker.die(1, seconds(2));
+    assert_eq!(begin(&mut broker, 2, 1, 20, 1, seconds(2)), None);
+    assert_eq!(granted(&mut broker, seconds(2)), NOBODY);
+    assert_eq!(broker.owner_views()[0].bytes, lost[0].bytes);
+    broker.freed(lost[0].id);
+    assert_eq!(granted(&mut broker, seconds(3)), [2]);
+}
