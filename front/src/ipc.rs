@@ -336,7 +336,6 @@ own! {
     }
 
     fn cuIpcCloseMemHandle(address: u64) |native| {
-        let code = if close(address) { Code::SUCCESS } else { native(address) };
-        code
+        if close(address) { Code::SUCCESS } else { native(address) }
     }
 }

@@ -15,7 +15,7 @@ use crate::{device, foreign_cuda, handles, native, state, thread};
 /// None needed; the type is that of all treatments.
 pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
-    let answer = on_all(|gpu, ordinal| device::synchronize(gpu, ordinal));
+    let answer = on_all(device::synchronize);
     super::sources::settle_all();
     Ok(answer)
 }

@@ -10,6 +10,5 @@ pub(crate) fn computed() -> Duration {
 
 /// A clock that all processes of this boot share.
 pub(crate) fn boot_clock() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    mgb_probe::clock::now()
 }
