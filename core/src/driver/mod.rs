@@ -3,7 +3,7 @@
 //!
 //! How a front finds them is its own: lazyrt asks the library that the program's runtime uses, the driver
 //! front NVIDIA's library behind its own one. A driver that lacks an optional function answers
-//! [`Code::NOT_FOUND`] where it is called.
+//! [`NOT_FOUND`](mgb_abi::error::Code::NOT_FOUND) where it is called.
 
 mod contexts;
 mod copies;
