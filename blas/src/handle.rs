@@ -192,7 +192,7 @@ pub unsafe extern "C" fn cublasGetProperty(property: c_int, value: *mut c_int) -
     }))
 }
 
-/// cuBLAS's `cublasGetCudartVersion`.
+/// The version of the runtime: cuBLAS's `cublasGetCudartVersion`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasGetCudartVersion() -> usize {
     let mut version = 0;

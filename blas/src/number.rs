@@ -44,16 +44,16 @@ pub trait Wide:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// 0.
+    /// The number 0.
     const ZERO: Self;
-    /// 1.
+    /// The number 1.
     const ONE: Self;
 
     /// The real and the imaginary part.
     fn parts(self) -> [f64; 2];
     /// A number without an imaginary part.
     fn real(real: f64) -> Self;
-    /// The conjugate.
+    /// The complex conjugate; of a real number, the number.
     fn conj(self) -> Self;
 
     /// The conjugate, if it is asked for.

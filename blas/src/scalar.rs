@@ -37,7 +37,7 @@ impl<T: Number> Scalar<T> {
         Ok(Scalar::of(unsafe { at.read_unaligned() }.wide()))
     }
 
-    /// A value.
+    /// A scalar with this value, in the host.
     pub fn of(value: T::Wide) -> Self {
         Scalar {
             host: value,

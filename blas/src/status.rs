@@ -1,4 +1,4 @@
-//! cuBLAS's codes.
+//! The status codes that cuBLAS's functions answer.
 
 use std::ffi::{CStr, c_char};
 
@@ -82,13 +82,13 @@ fn find(code: i32) -> Option<&'static (i32, &'static CStr, &'static CStr)> {
     CODES.iter().find(|(known, ..)| *known == code)
 }
 
-/// cuBLAS's `cublasGetStatusName`.
+/// The name of a status: cuBLAS's `cublasGetStatusName`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasGetStatusName(code: i32) -> *const c_char {
     find(code).map_or(c"<unknown>", |(_, name, _)| name).as_ptr()
 }
 
-/// cuBLAS's `cublasGetStatusString`.
+/// What a status means: cuBLAS's `cublasGetStatusString`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasGetStatusString(code: i32) -> *const c_char {
     find(code).map_or(c"<unknown>", |(.., text)| text).as_ptr()

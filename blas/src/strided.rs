@@ -165,7 +165,7 @@ impl<T> Clone for Batch<T> {
 impl<T> Copy for Batch<T> {}
 
 impl<T> Batch<T> {
-    /// One alone.
+    /// A batch of one operand.
     pub fn one(at: *const T) -> Self {
         Batch::Strided(at.cast_mut(), 0)
     }

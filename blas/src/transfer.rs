@@ -6,9 +6,9 @@ use crate::export::blas;
 use crate::runtime::{Stream, cudaMemcpy2D, cudaMemcpy2DAsync};
 use crate::status::{Result, Status};
 
-/// `cudaMemcpyHostToDevice`,
+/// CUDA's `cudaMemcpyHostToDevice`, a `cudaMemcpyKind`.
 const TO_DEVICE: c_int = 1;
-/// and `cudaMemcpyDeviceToHost`.
+/// CUDA's `cudaMemcpyDeviceToHost`, a `cudaMemcpyKind`.
 const TO_HOST: c_int = 2;
 
 /// Rows in memory: where the first is, and bytes from each to the next.

@@ -1,4 +1,4 @@
-//! Prints `docs/SUPPORT.md`.
+//! Prints the page `docs/SUPPORT.md` from the catalogue.
 
 fn main() {
     print!("{}", mgb_catalogue::support::markdown());

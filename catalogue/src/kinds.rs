@@ -69,11 +69,11 @@ words! {
         PitchOut,
         /// The byte or word a set writes.
         Value,
-        /// A `cudaMemcpyKind`.
+        /// The direction of a copy, a `cudaMemcpyKind`.
         CopyKind,
-        /// A stream.
+        /// The handle of a stream.
         Stream,
-        /// An event.
+        /// The handle of an event.
         Event,
         /// The host stub of a kernel, or its `cudaKernel_t`.
         Kernel,
@@ -119,7 +119,7 @@ words! {
         Register,
         /// Queries or sets something without touching memory objects.
         Query,
-        /// Anything else.
+        /// An argument of any other kind.
         Other,
     }
 }

@@ -222,7 +222,7 @@ pub struct Need {
 pub struct Movable {
     /// Its data holds nothing that is valid in one context only.
     pub movable: bool,
-    /// Why not.
+    /// The reasons why it is not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
 }

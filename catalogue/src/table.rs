@@ -16,7 +16,7 @@ pub struct Param {
 /// One function of the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The symbol.
+    /// The symbol that the library exports.
     pub name: &'static str,
     /// The C return type; empty for functions that no header declares.
     pub ret: &'static str,

@@ -19,7 +19,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// One wait.
+/// One wait for a GPU that is unavailable for a moment.
 pub struct Backoff {
     start: Instant,
     pause: Duration,

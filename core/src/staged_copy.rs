@@ -77,7 +77,7 @@ pub struct Piece {
     pub device: u64,
     /// Where it begins in the host.
     pub host: *mut u8,
-    /// Its length.
+    /// The length in bytes, of both.
     pub bytes: usize,
 }
 

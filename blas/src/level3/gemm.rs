@@ -19,11 +19,11 @@ pub struct Gemm<T: Number, C: Number, S: Number> {
     pub operations: [Operation; 2],
     /// How far the columns of A, B and C are apart.
     pub leads: [i64; 3],
-    /// Where the matrices are.
+    /// Where the matrices A are.
     pub a: Batch<T>,
-    /// As `a`.
+    /// Where the matrices B are.
     pub b: Batch<T>,
-    /// As `a`.
+    /// Where the matrices C are, which are written.
     pub c: Batch<C>,
     /// The factor of the product.
     pub alpha: Scalar<S>,

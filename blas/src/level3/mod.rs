@@ -1,4 +1,4 @@
-//! Matrices.
+//! Functions of matrices with matrices.
 
 pub mod batched;
 pub mod gemm;

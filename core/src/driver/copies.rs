@@ -6,7 +6,7 @@ use mgb_abi::error::Code;
 
 use super::table::{Driver, Stream, call, written};
 
-/// CUDA's `CU_MEMHOSTALLOC_PORTABLE`.
+/// CUDA's `CU_MEMHOSTALLOC_PORTABLE`: pinned for all contexts.
 const PORTABLE: u32 = 1;
 
 impl Driver {

@@ -12,11 +12,11 @@ use super::table::{Driver, call};
 pub enum Node {
     /// A kernel: its blocks, and the threads of each.
     Kernel([u32; 3], [u32; 3]),
-    /// Another graph.
+    /// A graph within the graph.
     Graph(usize),
     /// Memory of a device that is allocated: the device, and the bytes.
     Memory(c_int, u64),
-    /// Something else.
+    /// A node of any other kind.
     Other,
 }
 

@@ -7,11 +7,11 @@ use mgb_abi::graph::{DriverKernelNodeParams, MemAllocNodeParams};
 use mgb_abi::pool::MemAccessDesc;
 use mgb_abi::vmm::MemAllocationProp;
 
-/// A `CUcontext`.
+/// The driver's handle of a context, a `CUcontext`.
 pub type Context = usize;
-/// A `CUstream`.
+/// The driver's handle of a stream, a `CUstream`.
 pub type Stream = usize;
-/// A `CUevent`.
+/// The driver's handle of an event, a `CUevent`.
 pub type Event = usize;
 
 macro_rules! table {

@@ -9,7 +9,7 @@ use mgb_abi::error::Code;
 pub struct Failure {
     /// The driver's function.
     pub function: &'static str,
-    /// Its answer.
+    /// What the driver answered.
     pub code: Code,
 }
 
