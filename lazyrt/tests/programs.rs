@@ -76,7 +76,8 @@ cases! {
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
     pending: after_copy (native), after_host_function (native), after_callback (native), after_event (native),
-        behind_default_stream (native), while_captured (native), freed_while_captured (native);
+        behind_default_stream (native), while_captured (native), freed_while_captured (native),
+        freed_behind_another_thread (native);
     ending: end_of_threads (native), end_of_process (native);
     failing: last_error (native), fault (native), other_device (native), fork_after_count (native),
         fork_after_properties (native), fork_after_work (native), fork_after_version (native);

@@ -30,6 +30,7 @@ pub fn wait(gpu: u32, ordinal: i32) -> Answer {
             return Ok(code);
         }
     }
+    // The legacy stream comes after all blocking ones, the default streams of all threads among them.
     device::settle_default(gpu, ordinal)
 }
 

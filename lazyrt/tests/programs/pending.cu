@@ -227,9 +227,36 @@ static void freed_while_captured() {
   check(values, 3);
 }
 
+// Nor does it return before work in another thread's own default stream, which only that thread can name: the legacy
+// stream waits for it.
+static void freed_behind_another_thread() {
+  begin();
+  int *values = lazy_object();
+  cudaStream_t captures;
+  OK(cudaStreamCreateWithFlags(&captures, cudaStreamNonBlocking));
+  fill<<<1, COUNT>>>(values, 2);
+  OK(cudaDeviceSynchronize());
+  OK(cudaStreamBeginCapture(captures, cudaStreamCaptureModeThreadLocal));
+  std::atomic<bool> is_given = false, may_end = false, is_done = false;
+  std::thread works([&] {
+    fill<<<1, COUNT, 0, cudaStreamPerThread>>>(values, 4);
+    OK(cudaLaunchHostFunc(cudaStreamPerThread, finish_late, &is_done));
+    is_given = true;
+    while (!may_end)
+      std::this_thread::yield();
+  });
+  while (!is_given)
+    std::this_thread::yield();
+  std::thread([&] { OK(cudaFree(values)); }).join();
+  EXPECT(is_done);
+  may_end = true;
+  works.join();
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {CASE(after_copy),  CASE(after_host_function),   CASE(after_callback),
                         CASE(after_event), CASE(behind_default_stream), CASE(after_other_device),
-                        CASE(while_captured), CASE(freed_while_captured)};
+                        CASE(while_captured), CASE(freed_while_captured),
+                        CASE(freed_behind_another_thread)};
   return play(argc, argv, cases);
 }
