@@ -24,16 +24,19 @@ fn malloc() -> i32 {
     unsafe { cudaMalloc(&mut pointer, MIB) }
 }
 
-fn kernel() -> i32 {
+fn launch() -> i32 {
     let (one, operations) = (Dim3 { x: 1, y: 1, z: 1 }, 1u64);
     let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
     let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast();
     // SAFETY: the kernel takes one 64-bit value.
-    unsafe {
-        match cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, 0) {
-            0 => cudaDeviceSynchronize(),
-            error => error,
-        }
+    unsafe { cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, 0) }
+}
+
+fn kernel() -> i32 {
+    match launch() {
+        // SAFETY: takes no pointers.
+        0 => unsafe { cudaDeviceSynchronize() },
+        error => error,
     }
 }
 
@@ -69,6 +72,22 @@ fn an_ecc_error_sticks_until_the_context_ends() {
             assert_eq!([malloc(), kernel()], [0, 0]);
         },
     );
+}
+
+/// Or what the call after a launch answers depends on who is faster.
+#[test]
+fn what_went_wrong_in_a_stream_shows_at_the_first_call_that_waits() {
+    let fail = [("SOFTGPU_FAIL", "ecc:0@kernel=1")];
+    let name = "what_went_wrong_in_a_stream_shows_at_the_first_call_that_waits";
+    in_child_with(name, DEVICES, &fail, || {
+        register();
+        assert_eq!(launch(), 0);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(cudaGetLastError(), 0);
+        // SAFETY: takes no pointers.
+        assert_eq!(unsafe { cudaDeviceSynchronize() }, 214);
+        assert_eq!([cudaGetLastError(), cudaGetLastError()], [214, 214]);
+    });
 }
 
 #[test]

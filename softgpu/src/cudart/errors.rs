@@ -7,13 +7,13 @@ use crate::error;
 
 const UNRECOGNIZED: *const c_char = c"unrecognized error code".as_ptr();
 
-/// The error that the current device is stuck in, if the process uses one.
+/// The error that the current device is stuck in, if the process uses one and a call has returned it.
 fn stuck() -> i32 {
     if node().is_err() {
         return 0;
     }
     current::gpu()
-        .and_then(|gpu| gpu.check())
+        .and_then(|gpu| gpu.check_told())
         .err()
         .map_or(0, |error| error.0 as i32)
 }
