@@ -7,15 +7,14 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
 use mgb_core::mps;
+use mgb_interface::{Policy, Queue};
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
-use mgb_scheduler::{Policy, Queue};
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Failure, Outcome, WithCode};
 use crate::frameworks;
 use crate::machine::Machine;
-use crate::policy;
 use crate::prefix::Prefix;
 use crate::program::{self, ProgramError};
 use crate::waits;
@@ -41,9 +40,7 @@ pub struct Args {
     /// With --need it takes that much on each of them.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
-    /// Policy for an mgbd that is started now: mgb, alg2, alg3,
-    /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
-    #[arg(long, value_name = "POLICY")]
+    #[arg(help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()), long, value_name = "POLICY")]
     policy: Option<Policy>,
     /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
     /// largest.
@@ -115,7 +112,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes
     // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
-    let places_processes = policy.filter(|policy| policy::places_processes(*policy));
+    let places_processes = policy.filter(Policy::places_processes);
     if let Some(policy) = places_processes.filter(|_| args.gpus.is_some()) {
         bail!(
             "policy {policy} gives each process one GPU, so --gpus does not apply: start mgbd with another policy, or \

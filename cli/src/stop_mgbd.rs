@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use mgb_interface::holder;
 use mgb_probe::trust::Folder;
 use mgb_probe::{Client, ConnectError, lock_path, socket_path};
-use mgb_scheduler::holder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

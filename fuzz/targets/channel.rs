@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
+use mgb_interface::{Policy, Queue, Way};
 use mgb_probe::wire::CHANNEL_BYTES;
 use mgb_scheduler::broker::{Answer, Broker, Rules, Snapshot};
 use mgb_scheduler::daemon::fuzzing::Taker;
-use mgb_scheduler::policies::Way;
-use mgb_scheduler::{Policy, Queue};
 
 const CLIENTS: u64 = 3;
 

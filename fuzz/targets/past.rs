@@ -10,7 +10,7 @@ use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Request, Text};
-use mgb_scheduler::Policy;
+use mgb_interface::Policy;
 use mgb_scheduler::broker::{Broker, Program, Rules, Snapshot};
 use mgb_scheduler::daemon::fuzzing;
 

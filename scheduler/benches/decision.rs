@@ -13,10 +13,10 @@
 
 use std::time::{Duration, Instant};
 
+use mgb_interface::{Policy, Queue};
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
 use mgb_scheduler::broker::{Broker, Program, Rules, Snapshot};
-use mgb_scheduler::{Policy, Queue};
 
 mod h200;
 

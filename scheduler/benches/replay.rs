@@ -12,10 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mgb_interface::{Policy, Queue};
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
 use mgb_scheduler::broker::{Activity, Broker, Program, Remembered, Rules, Snapshot};
-use mgb_scheduler::{Policy, Queue};
 use serde_json::Value;
 
 mod h200;

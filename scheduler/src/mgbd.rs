@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use mgb_interface::{Policy, Queue};
 use mgb_probe::byte_size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
 use mgb_scheduler::eviction::Rule;
@@ -29,7 +30,7 @@ use mgb_scheduler::log::{Flush, Log};
 use mgb_scheduler::node::bounded::Bounded;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::quota::file::Quotas;
-use mgb_scheduler::{Policy, Queue, Users, broker, holder, log, seccomp, settings};
+use mgb_scheduler::{Users, broker, holder, log, seccomp, settings};
 use tracing_subscriber::EnvFilter;
 
 /// How long one that was started again stays when nobody needs it any more.
@@ -71,8 +72,7 @@ struct Options {
     /// Whose subordinate users are, as subuid(5) has it: they are charged to those
     #[arg(long, value_name = "FILE", default_value = daemon::SUBORDINATES)]
     subuid: PathBuf,
-    /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
-    #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
+    #[arg(help = concat!("Who gets what: ", mgb_interface::policy_names!()), long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
     /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for
     /// mgb, else backfill]

@@ -5,11 +5,10 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use mgb_interface::folders::{file_at, unshare};
 use mgb_probe::lock_path;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-
-use crate::folders::{file_at, unshare};
 
 /// The note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

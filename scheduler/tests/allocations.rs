@@ -4,9 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
+use mgb_interface::Policy;
 use mgb_probe::wire::{Op, Request, Text};
 use mgb_probe::{Gpu, Need};
-use mgb_scheduler::Policy;
 use mgb_scheduler::broker::{Broker, Rules, Snapshot};
 use mgb_scheduler::node::capability;
 use mgb_scheduler::quota::{Account, Limits, Owner};

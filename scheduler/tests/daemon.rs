@@ -120,7 +120,7 @@ fn a_program_in_a_host_phase_keeps_nobody_off_its_gpu() {
 fn the_order_of_the_queue_is_told_and_kept() {
     let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
         config.policy = "schedgpu".parse().unwrap();
-        config.queue = mgb_scheduler::Queue::InOrder;
+        config.queue = mgb_interface::Queue::InOrder;
     });
     assert_eq!(
         mgb_probe::Client::observe(&daemon.socket())

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use common::fuse::Fuse;
 use common::{Daemon, MIB, Process, Setting, alive, raw, run_mgbd, wait_for};
+use mgb_interface::holder::report;
 use mgb_probe::Client;
 use mgb_probe::hello::Answer;
 use mgb_probe::wire::{MOST_KEPT, Opening};
 use mgb_scheduler::Users;
 use mgb_scheduler::daemon::Config;
-use mgb_scheduler::holder::report;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Not a test: what the others start as client processes.

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use common::{DRIVER_FILE, Daemon, MIB, Setting, alive, run_mgbd, wait_for};
+use mgb_interface::holder::report;
 use mgb_probe::Client;
 use mgb_scheduler::daemon::Config;
-use mgb_scheduler::holder::report;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 

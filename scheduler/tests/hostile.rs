@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use common::raw::{Intruder, SEALS, answer, bell, memory, request, try_send};
 use common::{DRIVER_FILE, Daemon, MIB, Setting, driver_files_open, wait_for};
+use mgb_interface::Policy;
 use mgb_probe::hello::Answer;
 use mgb_probe::wire::{
     ANSWERED, CHANNEL_BYTES, IDLE, KEEP, OLDEST, Op, Opening, POSTED, Reply, Request, VERSION,
 };
 use mgb_probe::{BeginRequest, Client, Need};
-use mgb_scheduler::Policy;
 use rustix::fs::{Mode, OFlags, SealFlags};
 use rustix::net::SendFlags;
 

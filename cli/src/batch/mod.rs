@@ -21,8 +21,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mgb_interface::{Policy, Queue};
 use mgb_probe::Client;
-use mgb_scheduler::{Policy, Queue};
+use outcome::BatchOutcome;
+use progress::Progress;
+use setup::Setup;
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
@@ -32,9 +35,6 @@ use crate::parallel::Parallel;
 use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use outcome::BatchOutcome;
-use progress::Progress;
-use setup::Setup;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
 ///
@@ -65,9 +65,7 @@ pub struct Args {
     /// auto].
     #[arg(short = 'j', long, value_name = "N|auto")]
     jobs: Option<Parallel>,
-    /// Policy for an mgbd that is started now: mgb, alg2, alg3,
-    /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
-    #[arg(long, value_name = "POLICY")]
+    #[arg(help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()), long, value_name = "POLICY")]
     policy: Option<Policy>,
     /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
     /// largest.

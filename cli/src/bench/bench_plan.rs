@@ -87,7 +87,7 @@ impl Asked {
         // Before an hour of measurement, not after it. A queue discipline is mgbd's to know.
         for name in asked.policies.iter().filter(|name| *name != "cg") {
             let policy = name.split_once('/').map_or(name.as_str(), |(policy, _)| policy);
-            policy.parse::<mgb_scheduler::Policy>()?;
+            policy.parse::<mgb_interface::Policy>()?;
         }
         Ok(asked)
     }

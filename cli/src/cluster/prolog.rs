@@ -8,15 +8,15 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use mgb_interface::Policy;
 use mgb_probe::site::{self, WithoutMgbd};
 use mgb_probe::{Client, ConnectError, NODE_SOCKET, socket_path};
-use mgb_scheduler::Policy;
 
 use super::job::SlurmStep;
 use crate::exit::{self, Outcome};
 use crate::machine::Machine;
 use crate::prefix::Prefix;
-use crate::{daemon, out, policy, run};
+use crate::{daemon, out, run};
 
 const MGB: &str = "MGB";
 /// A restart of mgbd takes less, and so does an answer of one that is not stopped.
@@ -93,7 +93,11 @@ fn said(step: SlurmStep, within: Duration) -> anyhow::Result<String> {
     let prefix = Prefix::find()?;
     let (socket, client) = connect(within)?;
     let hello = client.hello();
-    if hello.policy.parse::<Policy>().is_ok_and(policy::places_processes) {
+    if hello
+        .policy
+        .parse::<Policy>()
+        .is_ok_and(|policy| policy.places_processes())
+    {
         return Err(anyhow!(
             "mgbd runs under the policy {}, which places whole processes: start those with `mgb run`",
             hello.policy

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use mgb_interface::{Policy, Queue};
 use mgb_probe::{Client, ConnectError, socket_path};
-use mgb_scheduler::{Policy, Queue};
 
 use crate::machine::Machine;
 use crate::prefix::Prefix;

@@ -67,7 +67,7 @@ pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
     command.args(start.sharing()).args(&start.options);
     start.machine.apply(&mut command);
     // A program of a service is not that service, and has nothing to tell systemd for it.
-    for name in mgb_scheduler::daemon::OF_SYSTEMD {
+    for name in mgb_interface::SYSTEMD_VARIABLES {
         command.env_remove(name);
     }
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));

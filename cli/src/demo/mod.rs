@@ -7,8 +7,10 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use jobs::HostPhase;
+use mgb_interface::Policy;
 use mgb_probe::{Client, Hello, byte_size};
-use mgb_scheduler::Policy;
+use table::DemoOutcome;
 use tempfile::TempDir;
 
 use crate::batch::auto::peaks::Peaks;
@@ -26,8 +28,6 @@ use crate::parallel::Parallel;
 use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use jobs::HostPhase;
-use table::DemoOutcome;
 
 /// The software GPUs, where the user names none.
 const SOFTWARE_GPUS: &str = "4x256MiB";
@@ -167,11 +167,7 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
         };
         // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run
         // natively.
-        let form = if policy::places_processes(policy) {
-            native
-        } else {
-            "mgb"
-        };
+        let form = if policy.places_processes() { native } else { "mgb" };
         let (mgbd, client) = Private::start(&start)?;
         let (_, capacity) = match &node {
             Some(node) => node,

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use mgb_scheduler::holder::{Control, MOST_PATH, MPS_CONTROL};
+use mgb_interface::mps::{Control, MOST_PATH, MPS_CONTROL};
 
 use crate::check_result::Finding;
 

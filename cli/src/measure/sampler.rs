@@ -98,7 +98,6 @@ fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
 #[cfg(test)]
 mod tests {
     use mgb_probe::view::WaitView;
-    use mgb_scheduler::node::capability;
 
     use super::*;
     use crate::batch::job::never_started;
@@ -114,7 +113,7 @@ mod tests {
             usable_bytes: 100,
             context_bytes: 5,
             max_warps: 64,
-            multiprocessors: capability::multiprocessors(128, 9, 0),
+            multiprocessors: Default::default(),
         };
         let gpu = GpuView {
             gpu,

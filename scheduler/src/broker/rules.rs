@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use mgb_interface::{Policy, Queue};
+
 use crate::eviction::Rule;
-use crate::policies::{Policy, Queue};
 
 /// How the broker serves: its policy, its order, and its limits.
 #[derive(Clone, Copy, Debug)]

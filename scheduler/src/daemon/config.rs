@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgb_interface::{Policy, Queue};
+
 use crate::broker::PASSED_TIMEOUT;
 use crate::eviction::Rule;
 use crate::holder::Again;
 use crate::users::Users;
-use crate::{Policy, Queue};
 
 /// The file of subordinate users, where none is named.
 pub const SUBORDINATES: &str = "/etc/subuid";
@@ -103,7 +104,7 @@ impl Config {
             again: None,
             holder_line: None,
             confines: true,
-            mps_control: crate::holder::MPS_CONTROL.into(),
+            mps_control: mgb_interface::mps::MPS_CONTROL.into(),
             past: past.into(),
         }
     }

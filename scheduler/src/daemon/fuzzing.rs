@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mgb_interface::holder::wire::{FromHolder, ToHolder};
 use mgb_probe::mapping::{Mapping, Shared};
 use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, POSTED, Reply, Request, VERSION};
 use rustix::event::{EventfdFlags, eventfd};
@@ -21,7 +22,6 @@ use crate::daemon::accept::greet::Guest;
 use crate::daemon::accept::identity::Identity;
 use crate::daemon::client::Client;
 use crate::daemon::{accept::subordinate, history_file};
-use crate::holder::wire::{FromHolder, ToHolder};
 use crate::note::Note;
 use crate::quota::file::Quotas;
 use crate::settings;

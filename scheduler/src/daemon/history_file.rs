@@ -148,11 +148,11 @@ fn write_whole(file: &Path, remembered: Remembered) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use mgb_interface::Policy;
     use mgb_probe::Need;
     use mgb_probe::wire::{Op, Request, Text};
 
     use super::*;
-    use crate::Policy;
     use crate::broker::{Program, Rules, Snapshot};
     use crate::node::test_gpu;
 

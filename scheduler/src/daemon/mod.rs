@@ -58,7 +58,6 @@ pub use accept::listener::{ListenError, Listener};
 pub use config::{Config, OverheadLimit, SUBORDINATES};
 pub use error::DaemonError;
 pub use server::Server;
-pub use service::OWN as OF_SYSTEMD;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {

@@ -10,19 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use mgb_interface::SYSTEMD_VARIABLES;
 use sd_notify::NotifyState;
 
 /// How often to say again what systemd had no room for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The settings by which systemd speaks to a service: not for processes that the service starts.
-pub const OWN: [&str; 5] = [
-    "NOTIFY_SOCKET",
-    "WATCHDOG_USEC",
-    "WATCHDOG_PID",
-    "LISTEN_FDS",
-    "LISTEN_PID",
-];
 
 /// The service, as systemd sees it.
 #[derive(Debug, Default)]
@@ -95,7 +87,7 @@ fn text(states: &[NotifyState<'_>]) -> String {
 
 /// As sd_notify(3) does, without waiting for room.
 fn send(text: &str) -> Result<(), Error> {
-    let Some(path) = std::env::var_os(OWN[0]).filter(|path| !path.is_empty()) else {
+    let Some(path) = std::env::var_os(SYSTEMD_VARIABLES[0]).filter(|path| !path.is_empty()) else {
         return Ok(());
     };
     let socket = UnixDatagram::unbound()?;

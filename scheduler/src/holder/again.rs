@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::packet;
+use mgb_interface::holder::packet;
 
 /// The option that `mgbd` is given beside its own: nobody wants it but the programs, and its standard input
 /// is the line to the holder.

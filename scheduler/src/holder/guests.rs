@@ -5,12 +5,11 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use mgb_interface::folders::Private;
+use mgb_interface::holder::packet::{bind, send};
+use mgb_interface::holder::wire::{FromHolder, VERSION};
+use mgb_interface::kinship;
 use rustix::net::SocketFlags;
-
-use super::packet::{bind, send};
-use super::wire::{FromHolder, VERSION};
-use crate::folders::Private;
-use crate::kinship;
 
 /// Connections to the holder that may be open at once before one is taken as `mgbd`.
 const MAX_GUESTS: usize = 16;
@@ -30,7 +29,7 @@ pub(super) struct Guests {
 impl Guests {
     /// Listens in the private folder, in the place of what another holder has left. The caller has the lock.
     pub(super) fn listen(private: &Private) -> std::io::Result<Guests> {
-        let path = private.path(super::SOCKET);
+        let path = private.path(mgb_interface::holder::SOCKET);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -3,12 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use mgb_interface::holder::packet::send_patiently;
+use mgb_interface::holder::wire::FromHolder;
 use mgb_probe::wire::Channel;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
-use super::packet::send_patiently;
-use super::wire::FromHolder;
 use crate::channel_memory::ChannelMemory;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.

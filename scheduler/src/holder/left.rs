@@ -3,10 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use mgb_interface::holder::packet::send_patiently;
+use mgb_interface::holder::wire::FromHolder;
 use rustix::io::Errno;
-
-use super::packet::send_patiently;
-use super::wire::FromHolder;
 
 /// What an `mgbd` leaves to the next one.
 #[derive(Default)]

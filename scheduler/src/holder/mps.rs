@@ -6,65 +6,22 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mgb_interface::folders::make_for_clients;
+use mgb_interface::mps::{MOST_PATH, MPS_CONTROL, PID_FILE, control, name_of, pipe_of};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::MPS_CONTROL;
-use crate::folders::{clients_of, make_for_clients};
-use crate::peer::has_ended;
-
-/// Bytes that the path of a pipe folder has to be shorter than: the control daemon's socket is in the folder,
-/// and its whole path has to fit a UNIX socket address.
-pub const MOST_PATH: usize = 100;
 /// How long it may take to answer, and to quit.
 const MPS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The version of the control daemon's commands that is spoken here; drivers that know only one ignore it.
 const PROTOCOL: &str = "2";
 /// Most of an answer that is read.
 const MOST_ANSWER: u64 = 64 << 10;
-
-/// Where a control daemon says, in its pipe folder, which process it is.
-const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
-
-/// A control daemon that runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
-    /// Its process.
-    pub pid: u32,
-    /// Its user.
-    pub uid: u32,
-}
-
-/// The control daemon of a pipe folder, whoever started it: the process that the folder names, if it lives
-/// and is one.
-pub fn control(pipe: &Path) -> Option<Control> {
-    let text = std::fs::read_to_string(pipe.join(PID_FILE)).ok()?;
-    let pid: u32 = text.trim().parse().ok()?;
-    let process = PathBuf::from(format!("/proc/{pid}"));
-    let uid = std::fs::metadata(&process).ok()?.uid();
-    let name = std::fs::read_to_string(process.join("comm")).ok()?;
-    // The kernel cuts names to 15 characters.
-    let is_control = !name.trim().is_empty() && MPS_CONTROL.starts_with(name.trim());
-    (is_control && !has_ended(pid)).then_some(Control { pid, uid })
-}
-
-/// The pipe folder of the `mgbd` at a socket.
-pub fn pipe_of(mgbd: &Path) -> PathBuf {
-    clients_of(mgbd).join(name_of(mgbd))
-}
-
-/// An mgbd at another socket in the same folder has an MPS of its own.
-fn name_of(mgbd: &Path) -> String {
-    match mgbd.file_name().and_then(|name| name.to_str()) {
-        None | Some("mgbd.sock") => "mps".to_owned(),
-        Some(name) => format!("{name}.mps"),
-    }
-}
 
 /// The MPS of one pipe folder, running or not.
 pub(super) struct Mps {

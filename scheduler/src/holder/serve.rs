@@ -6,6 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mgb_interface::folders::Private;
+use mgb_interface::holder::packet::{Packet, receive, send, send_patiently};
+use mgb_interface::holder::wire::{FromHolder, TAKING, ToHolder, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -16,10 +19,7 @@ use super::guests::Guests;
 use super::held::Held;
 use super::left::Left;
 use super::mps::Mps;
-use super::packet::{Packet, receive, send, send_patiently};
 use super::watched_mps::WatchedMps;
-use super::wire::{FromHolder, TAKING, ToHolder, VERSION};
-use crate::folders::Private;
 use crate::note::clear_away;
 
 /// How long to wait for the next `mgbd` when one has ended without a word.

@@ -5,8 +5,9 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use mgb_interface::holder::wire::FromHolder;
+
 use super::mps::Mps;
-use super::wire::FromHolder;
 
 /// How long to wait before it is started again: twice as long each time, up to [`MAX_RETRY_INTERVAL`], until
 /// one has lived for [`STEADY_INTERVAL`].

@@ -31,9 +31,9 @@
 //! A task that lacks something else than memory is passed in the same way. Where compute is hard, it keeps
 //! the GPU that it needs least of, the same one for all such tasks that may go there.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
+
+use mgb_interface::Queue;
 
 use super::{GpuState, Placement, View, Waiter};
 use crate::client::ClientId;
@@ -42,63 +42,17 @@ use crate::gpu_set::GpuSet;
 /// How many times the patience a process that has something may pass others.
 pub const HOLDER_PATIENCE: u32 = 4;
 
-/// The order in which waiting tasks are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Queue {
-    /// No request passes another.
-    InOrder,
-    /// First come, first served, but a request that fits may pass.
-    #[default]
-    Backfill,
-    /// The task that is expected to end first.
-    Shortest,
-    /// The task that needs most memory.
-    Largest,
-}
-
-impl Queue {
-    /// All of them.
-    pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
-
-    /// The sort key of requests that have not waited for long: less goes first. `None`: order of arrival.
-    pub(crate) fn turn(self, waiter: &Waiter) -> Option<u128> {
-        match self {
-            Queue::InOrder | Queue::Backfill => None,
-            Queue::Shortest => Some(waiter.expected.as_nanos()),
-            Queue::Largest => Some(u128::from(u64::MAX - waiter.bytes)),
-        }
-    }
-
-    fn sorts(self) -> bool {
-        matches!(self, Queue::Shortest | Queue::Largest)
+/// The sort key of requests that have not waited for long: less goes first. `None`: order of arrival.
+pub(crate) fn turn(queue: Queue, waiter: &Waiter) -> Option<u128> {
+    match queue {
+        Queue::InOrder | Queue::Backfill => None,
+        Queue::Shortest => Some(waiter.expected.as_nanos()),
+        Queue::Largest => Some(u128::from(u64::MAX - waiter.bytes)),
     }
 }
 
-impl fmt::Display for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Queue::InOrder => "in-order",
-            Queue::Backfill => "backfill",
-            Queue::Shortest => "shortest",
-            Queue::Largest => "largest",
-        })
-    }
-}
-
-/// Why a text names no order.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown queue `{0}`; known are in-order, backfill, shortest and largest")]
-pub struct QueueError(String);
-
-impl FromStr for Queue {
-    type Err = QueueError;
-
-    fn from_str(text: &str) -> Result<Queue, QueueError> {
-        Queue::ALL
-            .into_iter()
-            .find(|queue| queue.to_string() == text)
-            .ok_or_else(|| QueueError(text.to_owned()))
-    }
+fn sorts(queue: Queue) -> bool {
+    matches!(queue, Queue::Shortest | Queue::Largest)
 }
 
 /// Where a policy places.
@@ -323,7 +277,7 @@ pub(super) fn place(
         }
     };
     // Where users take turns, they are in order already.
-    let sorts = queue.sorts() && !view.is_ordered;
+    let sorts = sorts(queue) && !view.is_ordered;
     for (at, waiter) in view.waiting.iter().enumerate() {
         // Nobody can begin any more.
         if round.kept[1] == round.all {
@@ -337,7 +291,7 @@ pub(super) fn place(
         // Of the others, those who cannot be placed change nothing.
         let may_begin = |(at, waiter): (usize, &Waiter)| {
             let is_served = !order.aged(waiter) && waiter.bytes <= round.most;
-            is_served.then(|| (queue.turn(waiter), at))
+            is_served.then(|| (turn(queue, waiter), at))
         };
         let mut turns: Vec<(Option<u128>, usize)> =
             view.waiting.iter().enumerate().filter_map(may_begin).collect();

@@ -5,51 +5,11 @@
 //! Where they would let a large task starve (MMU) or a task of low priority, MGB's
 //! patience bounds it, as in [`super::queue`].
 
-use super::queue::{self, Choose, Queue};
+use mgb_interface::{Queue, Way};
+
+use super::queue::{self, Choose};
 use super::{GpuState, Placement, View, Waiter};
 use crate::gpu_set::GpuSet;
-
-/// How tasks wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
-    /// The first blocks all behind it until it fits.
-    #[default]
-    Fifo,
-    /// "Most memory used": in order, whoever fits.
-    Mmu,
-    /// As `Fifo` among those of the highest priority that wait.
-    PriorityFifo,
-    /// As `Mmu` among those of the highest priority that wait.
-    PriorityMmu,
-}
-
-impl Way {
-    /// All of them.
-    pub const ALL: [Way; 4] = [Way::Fifo, Way::Mmu, Way::PriorityFifo, Way::PriorityMmu];
-
-    /// What follows `schedgpu:`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Fifo => "fifo",
-            Way::Mmu => "mmu",
-            Way::PriorityFifo => "priority-fifo",
-            Way::PriorityMmu => "priority-mmu",
-        }
-    }
-
-    /// The order it stands for; `None`: any will do.
-    pub(super) fn queue(self) -> Option<Queue> {
-        match self {
-            Way::Mmu => None,
-            Way::Fifo | Way::PriorityFifo => Some(Queue::InOrder),
-            Way::PriorityMmu => Some(Queue::Backfill),
-        }
-    }
-
-    fn by_priority(self) -> bool {
-        matches!(self, Way::PriorityFifo | Way::PriorityMmu)
-    }
-}
 
 struct First;
 

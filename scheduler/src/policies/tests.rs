@@ -7,6 +7,8 @@ mod order;
 
 use std::time::Duration;
 
+use mgb_interface::{PolicyError, Way};
+
 use super::*;
 use crate::client::ClientSet;
 use crate::gpu_set::GpuSet;
@@ -90,8 +92,7 @@ fn serve(
         now: NOW,
         patience: Duration::from_secs(10),
     };
-    policy
-        .place(&view, queue)
+    super::place(policy, &view, queue)
         .into_iter()
         .map(|placed| (placed.waiter, placed.gpu))
         .collect()

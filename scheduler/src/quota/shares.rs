@@ -14,8 +14,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mgb_interface::Queue;
+
 use crate::client::ClientId;
-use crate::policies::{Queue, Waiter};
+use crate::policies::{self, Waiter};
 
 /// How many times the patience a user with a waiting task may be granted nothing.
 pub const STARVED: u32 = 8;
@@ -100,7 +102,7 @@ impl Waiting<'_> {
     /// Where a request is among those of its user: who has waited for long first, in order of arrival.
     fn own_turn(&self, waiter: &Waiter) -> (bool, u128) {
         let aged = self.now.saturating_sub(waiter.since) >= self.patience;
-        let turn = self.queue.turn(waiter).filter(|_| !aged);
+        let turn = policies::turn(self.queue, waiter).filter(|_| !aged);
         (!aged && turn.is_some(), turn.unwrap_or(0))
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use mgb_interface::mps;
 use mgb_probe::trust::Folder;
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, ConnectError, Hello, lock_path, socket_path, visible_gpus};
-use mgb_scheduler::holder;
 use rustix::fs::OFlags;
 
 use super::super::gpus::GpuFacts;
@@ -79,7 +79,7 @@ impl Seen {
     }
 
     fn is_mps_server(&self, pid: u32) -> bool {
-        let control = holder::control(&holder::pipe_of(&self.socket));
+        let control = mps::control(&mps::pipe_of(&self.socket));
         control.is_some_and(|control| parent_of(pid) == Some(control.pid))
     }
 

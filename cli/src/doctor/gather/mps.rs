@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use mgb_interface::mps::{self, MPS_CONTROL};
 use mgb_probe::socket_path;
-use mgb_scheduler::holder::{self, MPS_CONTROL};
 
 use super::super::driver::Use;
 use super::super::mps::MpsFacts;
@@ -17,7 +17,7 @@ const VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 
 /// Looks for them.
 pub fn look(use_of: &Use, mgbd: Option<&Seen>) -> MpsFacts {
-    let pipe = holder::pipe_of(&socket_path());
+    let pipe = mps::pipe_of(&socket_path());
     let variable = variable(VARIABLE).map(PathBuf::from);
     let mut others: Vec<PathBuf> = variable.iter().cloned().chain([USUAL.into()]).collect();
     others.dedup();
@@ -37,7 +37,7 @@ pub fn look(use_of: &Use, mgbd: Option<&Seen>) -> MpsFacts {
         control: program::find(MPS_CONTROL).ok(),
         others: others
             .into_iter()
-            .filter_map(|other| holder::control(&other).map(|control| (other, control)))
+            .filter_map(|other| mps::control(&other).map(|control| (other, control)))
             .collect(),
         pipe,
         variable,

@@ -1,5 +1,6 @@
 //! Accounts by themselves.
 
+use mgb_interface::Policy;
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Text};
 
@@ -7,7 +8,6 @@ use super::*;
 use crate::broker::queue::WaitingTask;
 use crate::broker::rules::Rules;
 use crate::node::test_gpu;
-use crate::policies::Policy;
 
 const AT: fn(u64) -> Duration = Duration::from_secs;
 

@@ -27,7 +27,7 @@ impl Books {
     /// The books over idle GPUs.
     pub(super) fn new(gpus: Vec<Gpu>, rules: Rules) -> Books {
         Books {
-            ledger: Ledger::new(gpus, rules.policy.blind()),
+            ledger: Ledger::new(gpus, rules.policy.places_processes()),
             rules,
             clients: Clients::default(),
             control: Control::default(),
@@ -79,9 +79,10 @@ pub(super) fn is_whole_process(request: &Request) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mgb_interface::Policy;
+
     use super::*;
     use crate::node::test_gpu;
-    use crate::policies::Policy;
 
     #[test]
     fn tasks_are_moved_where_there_is_more_than_one_gpu_and_the_rules_say_so() {

@@ -18,13 +18,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mgb_interface::Queue;
 use mgb_probe::wire::Reply;
 
 use super::Broker;
 use crate::broker::reserve::{Gather, Progress};
 use crate::broker::round::Round;
 use crate::gpu_set::GpuSet;
-use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
+use crate::policies::{HOLDER_PATIENCE, Waiter};
 
 /// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]:
 /// until then tasks of processes that are there already pass.

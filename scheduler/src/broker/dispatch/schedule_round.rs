@@ -22,7 +22,7 @@ use crate::broker::snapshot::Snapshot;
 use crate::deadlock::{self, Blocked};
 use crate::gpu_set::GpuSet;
 use crate::ledger::Colocation;
-use crate::policies::{Claim, GpuState, Placement, View};
+use crate::policies::{self, Claim, GpuState, Placement, View};
 
 impl Broker {
     /// Answers whoever can be answered now, and takes what it grants off what `snapshot` has covered.
@@ -214,7 +214,7 @@ impl Broker {
             now,
             patience: rules.patience,
         };
-        let placements = rules.policy.place(&view, rules.queue).into_iter();
+        let placements = policies::place(rules.policy, &view, rules.queue).into_iter();
         let position = |at: usize| order.as_ref().map_or(at, |order| order.positions[at]);
         let placed =
             placements.map(|Placement { waiter, gpu }| (pending.beginner(position(waiter)).clone(), gpu));

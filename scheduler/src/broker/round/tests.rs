@@ -1,5 +1,6 @@
 //! A round by itself.
 
+use mgb_interface::Policy;
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Request, Text};
 
@@ -7,7 +8,6 @@ use super::*;
 use crate::broker::rules::Rules;
 use crate::ledger::{Away, Holding, TaskKey};
 use crate::node::test_gpu;
-use crate::policies::Policy;
 
 /// A GPU of 100 bytes, on which client 1 has a task of 40 bytes; a context takes 10.
 fn books() -> Books {

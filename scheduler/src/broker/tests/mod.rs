@@ -20,17 +20,17 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mgb_interface::{Policy, Queue, Way};
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
+use world::{Act, World, request};
 
 use super::*;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::node::test_gpu;
-use crate::policies::{Policy, Queue, Way};
-use world::{Act, World, request};
 
 const MIB: u64 = 1 << 20;
 

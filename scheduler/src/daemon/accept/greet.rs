@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use mgb_interface::peer::{groups, is_of, is_over, peer, process};
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
@@ -18,7 +19,6 @@ use rustix::process::Pid;
 use crate::channel_memory::ChannelMemory;
 use crate::daemon::accept::identity::{Identity, own};
 use crate::daemon::deferred_close;
-use crate::peer::{groups, is_of, is_over, peer, process};
 use crate::users::Users;
 
 /// What a client brought.

@@ -22,11 +22,11 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgb_interface::kinship::may_trace_this;
+use mgb_interface::peer::{is_over, peer, process};
 use mgb_probe::trust::{has_all_users, is_a_user, overflow_uid};
 
 use crate::daemon::accept::subordinate::{FIRST_GROUP, Subordinates};
-use crate::kinship::may_trace_this;
-use crate::peer::{is_over, peer, process};
 
 /// How many such numbers there are.
 const GROUPS: u64 = 0x1000_0000;

@@ -13,14 +13,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mgb_interface::folders::{file_at, share, unshare};
+use mgb_interface::holder::packet::bind;
 use mgb_probe::lock_path;
 use mgb_probe::trust::{Folder, folder_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::daemon::threads::apart::OwnThread;
-use crate::folders::{file_at, share, unshare};
-use crate::holder::packet::bind;
 use crate::note::Note;
 use crate::users::Users;
 

@@ -193,10 +193,11 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use mgb_interface::Policy;
+
     use super::*;
     use crate::broker::Rules;
     use crate::node::{Memory, Resident, test_gpu};
-    use crate::policies::Policy;
 
     /// Of a process that goes on and only closed its connection, the driver lists the memory as before.
     #[test]

@@ -11,13 +11,13 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mgb_interface::peer::{is_of, started};
 use parking_lot::Mutex;
 
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::process::family::number_of;
 use crate::daemon::threads::pool::Pool;
-use crate::peer::{is_of, started};
 
 /// Bytes of an environment that are looked at.
 const MAX_ENVIRONMENT: u64 = 1 << 20;
@@ -78,7 +78,7 @@ impl Marks {
             return looked.mark;
         }
         if known.len() >= MAX_KNOWN {
-            known.retain(|pid, looked| crate::peer::started(*pid) == Some(looked.started));
+            known.retain(|pid, looked| mgb_interface::peer::started(*pid) == Some(looked.started));
         }
         let found = self.known.clone();
         let ask = move || {

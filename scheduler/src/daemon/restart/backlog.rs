@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use mgb_interface::holder::packet::send;
+use mgb_interface::holder::wire::ToHolder;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::daemon::deferred_close;
-use crate::holder::packet::send;
-use crate::holder::wire::ToHolder;
 
 /// Messages that wait at most, and files beside them.
 const MAX_MESSAGES: usize = 1 << 14;
@@ -97,9 +97,10 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::holder::packet::{Packet, receive};
+    use mgb_interface::holder::packet::{Packet, receive};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
 
     #[test]
     fn who_does_not_read_hears_all_in_order_later() {

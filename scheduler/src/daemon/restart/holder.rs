@@ -9,6 +9,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mgb_interface::SYSTEMD_VARIABLES;
+use mgb_interface::folders::{Private, beside};
+use mgb_interface::holder::find;
+use mgb_interface::holder::packet::{pair, receive, send};
+use mgb_interface::holder::wire::{FromHolder, ToHolder, VERSION};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -17,13 +22,9 @@ use crate::daemon::client::Client;
 use crate::daemon::client::inherited::InheritedClient;
 use crate::daemon::restart::backlog::Backlog;
 use crate::daemon::restart::predecessor::Predecessor;
-use crate::daemon::service::OWN;
 use crate::daemon::threads::apart::OwnThread;
 use crate::daemon::threads::spawner::Spawner;
-use crate::folders::{Private, beside};
-use crate::holder::packet::{pair, receive, send};
-use crate::holder::wire::{FromHolder, ToHolder, VERSION};
-use crate::holder::{Again, find};
+use crate::holder::Again;
 
 /// How long a holder may take to greet.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -253,7 +254,7 @@ impl Holder {
                 .stdin(Stdio::from(its))
                 .stdout(Stdio::null())
                 .stderr(log);
-            for name in OWN {
+            for name in SYSTEMD_VARIABLES {
                 command.env_remove(name);
             }
             // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other

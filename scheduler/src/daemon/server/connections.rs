@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mgb_interface::peer::is_over;
 use mgb_probe::Hello;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -19,7 +20,6 @@ use crate::daemon::process::family::{has_no_agent, is_exiting, is_killed};
 use crate::daemon::server::Server;
 use crate::daemon::source::Source;
 use crate::journal::Known;
-use crate::peer::is_over;
 
 impl Server {
     pub(crate) fn greet(&mut self, id: u64) {

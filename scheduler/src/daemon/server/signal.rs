@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mgb_interface::peer::is_of;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::daemon::client::Client;
 use crate::daemon::process::family::belongs_to;
 use crate::daemon::server::Server;
 use crate::gpu_set::GpuSet;
-use crate::peer::is_of;
 
 impl Server {
     /// Whether ending a client's process harms nobody else. Under MPS the driver takes down what a killed

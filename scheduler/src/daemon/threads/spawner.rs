@@ -9,8 +9,9 @@ use std::process::{Child, Command};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use mgb_interface::holder::packet::{pair, receive, send};
+
 use crate::daemon::threads::apart;
-use crate::holder::packet::{pair, receive, send};
 
 /// How long a process may take to begin: its program may lie on a file system of the network.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mgb_interface::folders::file_at;
 use mgb_probe::Hello;
 use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, SEGMENT_BYTES, Segment};
 use rustix::fs::{FallocateFlags, Mode, XattrFlags, fchmod, fsetxattr, fstat};
@@ -22,7 +23,6 @@ use crate::daemon::limits::{LOG_LINES, Limiter};
 use crate::daemon::monitor::memory_monitor::GpuSample;
 use crate::daemon::monitor::reclaim::Reclaims;
 use crate::daemon::view::fit;
-use crate::folders::file_at;
 use crate::node::health::Ailment;
 
 /// How often another name is tried where one is taken.

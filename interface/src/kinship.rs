@@ -16,7 +16,7 @@ use crate::peer::{is_over, peer, process};
 
 /// How a process differs from this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Stranger {
+pub enum Stranger {
     /// The kernel does not say who it is.
     #[error("the kernel does not say which process it is: {0}")]
     Unknown(Errno),
@@ -42,7 +42,7 @@ const PLACES: [(&str, &str); 3] = [
 ];
 
 /// The number of the process at the other end, if that is one like this one.
-pub(crate) fn check(socket: &OwnedFd) -> Result<u32, Stranger> {
+pub fn check(socket: &OwnedFd) -> Result<u32, Stranger> {
     let peer = peer(socket).ok_or(Stranger::Unknown(Errno::NOTCONN))?;
     if peer.uid != rustix::process::geteuid().as_raw() {
         return Err(Stranger::Uid(peer.uid));
@@ -87,7 +87,7 @@ fn capabilities(process: &str, set: &str) -> Option<u64> {
 /// Whether a process of the right user could trace this one: it is in this one's user and PID namespaces, and
 /// uses all the capabilities that this one uses. The caller makes sure that the number is still its
 /// process's.
-pub(crate) fn may_trace_this(pid: u32) -> bool {
+pub fn may_trace_this(pid: u32) -> bool {
     let pid = pid.to_string();
     let is_here = |file| place(&pid, file).is_some_and(|there| Some(there) == place("self", file));
     let uses = |process| capabilities(process, "CapEff");

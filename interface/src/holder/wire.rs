@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. An `mgbd` that finds a holder of another one leaves it alone.
-pub(crate) const VERSION: u32 = 3;
+pub const VERSION: u32 = 3;
 
 /// How long an `mgbd` that takes over may take to make room for all that it is given: the holder waits.
-pub(crate) const TAKING: Duration = Duration::from_secs(15);
+pub const TAKING: Duration = Duration::from_secs(15);
 
 /// What the holder is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum ToHolder {
+pub enum ToHolder {
     /// An `mgbd` takes the holder over; with `mps` it wants MPS to run. Answered by [`FromHolder::Mps`], what
     /// the last one left, and [`FromHolder::All`].
     Adopt {
@@ -73,7 +73,7 @@ pub(crate) enum ToHolder {
 
 /// What the holder says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum FromHolder {
+pub enum FromHolder {
     /// The first message on every connection.
     Greeting {
         /// [`VERSION`] of the holder.

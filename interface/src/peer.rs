@@ -7,10 +7,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-pub(crate) use mgb_probe::peer;
+pub use mgb_probe::peer;
 
 /// The groups of the process at the other end, as it connected: its own and the supplementary ones.
-pub(crate) fn groups(socket: &OwnedFd) -> Vec<u32> {
+pub fn groups(socket: &OwnedFd) -> Vec<u32> {
     // More than a process may be in (`NGROUPS_MAX`).
     let mut groups = vec![0u32; 1 << 16];
     let mut size = (groups.len() * size_of::<u32>()) as libc::socklen_t;
@@ -38,7 +38,7 @@ pub(crate) fn groups(socket: &OwnedFd) -> Vec<u32> {
 ///
 /// # Errors
 /// `SRCH` if that process is gone, and what the kernel says otherwise.
-pub(crate) fn process(socket: &OwnedFd, waited: Duration) -> Result<OwnedFd, Errno> {
+pub fn process(socket: &OwnedFd, waited: Duration) -> Result<OwnedFd, Errno> {
     match peer_pidfd(socket) {
         Err(Errno::NOPROTOOPT) => by_number(socket, waited),
         // What some kernels say of a process that was waited for.
@@ -86,14 +86,14 @@ fn by_number(socket: &OwnedFd, waited: Duration) -> Result<OwnedFd, Errno> {
 }
 
 /// Whether the process of a pidfd has ended.
-pub(crate) fn is_over(process: impl AsFd) -> bool {
+pub fn is_over(process: impl AsFd) -> bool {
     let mut ended = [PollFd::new(&process, PollFlags::IN)];
     !matches!(poll(&mut ended, Some(&Timespec::default())), Ok(0))
 }
 
 /// Whether a process is one that this user could signal: its real or saved user is this one. Not so once it
 /// has become another user's, by a program that changes users. `None`: it is not seen here.
-pub(crate) fn is_of(pid: u32, uid: u32) -> Option<bool> {
+pub fn is_of(pid: u32, uid: u32) -> Option<bool> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let uids: Vec<u32> = line
@@ -104,7 +104,7 @@ pub(crate) fn is_of(pid: u32, uid: u32) -> Option<bool> {
 }
 
 /// When a process was started, from the start of the machine.
-pub(crate) fn started(pid: u32) -> Option<Duration> {
+pub fn started(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // Field 22, see proc(5); the name before the last parenthesis may hold anything.
     let ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
@@ -119,7 +119,7 @@ fn since_boot() -> Duration {
 }
 
 /// Whether a process has ended, waited for by its parent or not.
-pub(crate) fn has_ended(pid: u32) -> bool {
+pub fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.map_or(true, |stat| {
         stat.rsplit_once(") ")

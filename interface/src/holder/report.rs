@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::find;
+use super::connect::find;
 use super::packet::{receive, send};
 use super::wire::{FromHolder, ToHolder};
 

@@ -19,32 +19,32 @@ use rustix::fs::{Mode, OFlags};
 const CLIENTS: &str = "clients";
 
 /// A path beside the socket of `mgbd`: that of its private folder, of the log.
-pub(crate) fn beside(socket: &Path, ending: &str) -> PathBuf {
+pub fn beside(socket: &Path, ending: &str) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
 /// The folder that containers mount.
-pub(crate) fn clients_of(socket: &Path) -> PathBuf {
+pub fn clients_of(socket: &Path) -> PathBuf {
     socket.with_file_name(CLIENTS)
 }
 
 /// The name of a file, by device and number.
-pub(crate) fn file_at(path: &Path) -> Option<(u64, u64)> {
+pub fn file_at(path: &Path) -> Option<(u64, u64)> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
 /// The private folder of an `mgbd`: a directory of this user's that nobody else may enter.
-pub(crate) struct Private(OwnedFd);
+pub struct Private(OwnedFd);
 
 impl Private {
     /// Makes it if it is not there.
     ///
     /// # Errors
     /// When it cannot be made, or what is there is not this user's alone.
-    pub(crate) fn open(socket: &Path) -> Result<Private> {
+    pub fn open(socket: &Path) -> Result<Private> {
         make(&beside(socket, ".private"), 0o700)?;
         Private::find(socket)
     }
@@ -53,7 +53,7 @@ impl Private {
     ///
     /// # Errors
     /// When there is none, or it is not this user's alone.
-    pub(crate) fn find(socket: &Path) -> Result<Private> {
+    pub fn find(socket: &Path) -> Result<Private> {
         let path = beside(socket, ".private");
         let (folder, mode) = own_folder(&path)?;
         if mode & 0o077 != 0 {
@@ -64,7 +64,7 @@ impl Private {
 
     /// The path of a file in it, for this process: whatever becomes of the folder's name, and short enough
     /// for a socket.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()))
     }
 }
@@ -73,7 +73,7 @@ impl Private {
 ///
 /// # Errors
 /// When it cannot be made, or what is there is somebody else's, or no folder.
-pub(crate) fn make_for_clients(socket: &Path, name: &str, mode: u32) -> Result<PathBuf> {
+pub fn make_for_clients(socket: &Path, name: &str, mode: u32) -> Result<PathBuf> {
     let clients = clients_of(socket);
     make_own(&clients, mode)?;
     let path = clients.join(name);
@@ -86,7 +86,7 @@ pub(crate) fn make_for_clients(socket: &Path, name: &str, mode: u32) -> Result<P
 ///
 /// # Errors
 /// When the folder cannot be had, or its file system does not give a socket two names.
-pub(crate) fn share(socket: &Path, mode: u32) -> Result<()> {
+pub fn share(socket: &Path, mode: u32) -> Result<()> {
     let clients = clients_of(socket);
     make_own(&clients, mode)?;
     let Some(name) = shared_name(socket) else {
@@ -105,7 +105,7 @@ pub(crate) fn share(socket: &Path, mode: u32) -> Result<()> {
 }
 
 /// Takes away the second name of a socket that is this file.
-pub(crate) fn unshare(socket: &Path, file: (u64, u64)) {
+pub fn unshare(socket: &Path, file: (u64, u64)) {
     if let Some(name) = shared_name(socket)
         && file_at(&name) == Some(file)
     {

@@ -20,13 +20,13 @@ use serde::de::DeserializeOwned;
 const MOST_BYTES: usize = 64 << 10;
 
 /// Two ends of a line.
-pub(crate) fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
+pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }
 
 /// An end of a line that is not connected yet.
-pub(crate) fn line() -> Result<OwnedFd, Errno> {
+pub fn line() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -36,7 +36,7 @@ pub(crate) fn line() -> Result<OwnedFd, Errno> {
 }
 
 /// A socket that listens at a path where nothing is.
-pub(crate) fn bind(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn bind(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -45,11 +45,7 @@ pub(crate) fn bind(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Sends a message, without waiting for room.
-pub(crate) fn send(
-    socket: impl AsFd,
-    message: &impl Serialize,
-    files: &[BorrowedFd<'_>],
-) -> Result<(), Errno> {
+pub fn send(socket: impl AsFd, message: &impl Serialize, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let text = serde_json::to_vec(message).map_err(|_| Errno::INVAL)?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -61,7 +57,7 @@ pub(crate) fn send(
 }
 
 /// As [`send`], but waits for room where there is none at once, until then at most.
-pub(crate) fn send_patiently(
+pub fn send_patiently(
     socket: impl AsFd,
     message: &impl Serialize,
     files: &[BorrowedFd<'_>],
@@ -86,16 +82,18 @@ pub(crate) fn send_patiently(
 }
 
 /// A message that arrived, with the descriptors beside it.
-pub(crate) struct Packet<T> {
-    pub(crate) message: T,
-    pub(crate) files: Vec<OwnedFd>,
+pub struct Packet<T> {
+    /// What was said.
+    pub message: T,
+    /// The descriptors, in the order in which they were sent.
+    pub files: Vec<OwnedFd>,
 }
 
 /// Receives a message; waits for it as the socket does.
 ///
 /// # Errors
 /// `PIPE` if the other side hung up, `BADMSG` for what is not such a message, `AGAIN` if there is none yet.
-pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Packet<T>, Errno> {
+pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Packet<T>, Errno> {
     let mut buffer = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

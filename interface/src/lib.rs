@@ -1,0 +1,22 @@
+//! What `mgb` and `mgbd` know of each other beside the protocol of clients: the policies and orders by name, the
+//! holder's messages, where the files of an `mgbd` lie, and which process is one.
+
+pub mod folders;
+pub mod holder;
+pub mod kinship;
+pub mod mps;
+pub mod peer;
+mod policy;
+mod queue;
+
+pub use policy::{OwnOrder, Policy, PolicyError, Way};
+pub use queue::{Queue, QueueError};
+
+/// The settings by which systemd speaks to a service: not for processes that the service starts.
+pub const SYSTEMD_VARIABLES: [&str; 5] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+];
