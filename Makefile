@@ -99,6 +99,9 @@ lit-19: ## build the pass for LLVM 19, and run its tests with LLVM 19's tools
 		--target-dir $(TARGET)/llvm19
 	@MGB_PASS=$(abspath $(TARGET))/llvm19/release/libmgb_pass.so LLVM_PREFIX=/usr/lib/llvm-19 tools/lit.sh $(PREFIX) pass
 
+commits: ## check what CONTRIBUTING.md says of commits
+	@tools/commits.sh
+
 check: setup ## check formatting, clippy with warnings as errors, documentation
 	cargo fmt --all --check
 	$(CARGO) clippy $(CARGO_FLAGS) --all-targets -- -D warnings
