@@ -1,4 +1,4 @@
-//! The driver API, `libcuda.so.1`: the functions that lazyrt, the tests and the runtime behind a driver front
+//! The driver API, `libcuda.so.1`: the functions that programs, and the runtime behind a driver front
 //! use, over the same devices, memory and contexts as the runtime.
 //!
 //! What a function does is an ordinary function beside it, which the runtime calls where there is no front.

@@ -9,6 +9,7 @@ mod modules;
 mod names;
 mod order;
 mod report;
+mod software_gpu;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
