@@ -10,7 +10,7 @@
 //! enum with an unknown value is undefined behaviour. That is also why cudarc's types are
 //! not used, which are enums.
 //!
-//! [`image`] is the software GPU's own interface, for whatever has kernels for it.
+//! [`image`] and [`matrix`] are the software GPU's own interface, for whatever has kernels for it.
 
 #![no_std]
 
@@ -26,6 +26,7 @@ pub mod ipc;
 pub mod launch;
 pub mod location;
 pub mod managed;
+pub mod matrix;
 pub mod nvml;
 pub mod pointer;
 pub mod pool;

@@ -1,58 +1,25 @@
-//! The types of the elements of matrices: from the bits of registers to numbers, and back.
+//! The elements of matrices: from the bits of registers to numbers, and back.
 
-/// A type of elements, by its number: `SOFTGPU_MATRIX_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    F16,
-    Bf16,
-    Tf32,
-    F32,
-    F64,
-    S8,
-    U8,
-    S4,
-    U4,
-    B1,
-    S32,
-    E4m3,
-    E5m2,
+use mgb_abi::matrix::Element::{self, *};
+
+/// What the bits of an element are.
+pub trait Values {
+    /// Whether elements are integers.
+    fn is_integer(&self) -> bool;
+    /// The number that an element's bits are. Exact: all of these types are part of a double.
+    fn real(self, bits: u64) -> f64;
+    /// The integer that an element's bits are.
+    fn integer(self, bits: u64) -> i64;
+    /// The bits of the number of this type that is nearest; halves are the even one's.
+    fn rounded(self, number: f64) -> u64;
 }
 
-use Element::*;
-
-/// In the order of their numbers.
-const ALL: [Element; 13] = [F16, Bf16, Tf32, F32, F64, S8, U8, S4, U4, B1, S32, E4m3, E5m2];
-
-impl Element {
-    /// The type of a number.
-    pub fn of(number: u64) -> Option<Element> {
-        ALL.get(number as usize).copied()
-    }
-
-    /// Bits of an element.
-    pub fn bits(self) -> u32 {
-        match self {
-            B1 => 1,
-            S4 | U4 => 4,
-            S8 | U8 | E4m3 | E5m2 => 8,
-            F16 | Bf16 => 16,
-            Tf32 | F32 | S32 => 32,
-            F64 => 64,
-        }
-    }
-
-    /// Elements in a register of 32 bits; 1 where an element is longer.
-    pub fn per_register(self) -> u32 {
-        (32 / self.bits()).max(1)
-    }
-
-    /// Whether elements are integers.
-    pub fn is_integer(self) -> bool {
+impl Values for Element {
+    fn is_integer(&self) -> bool {
         matches!(self, S8 | U8 | S4 | U4 | B1 | S32)
     }
 
-    /// The number that an element's bits are. Exact: all of these types are part of a double.
-    pub fn real(self, bits: u64) -> f64 {
+    fn real(self, bits: u64) -> f64 {
         match self {
             F16 => small(bits, 5, 10),
             Bf16 => f64::from(f32::from_bits((bits as u32) << 16)),
@@ -68,8 +35,7 @@ impl Element {
         }
     }
 
-    /// The integer that an element's bits are.
-    pub fn integer(self, bits: u64) -> i64 {
+    fn integer(self, bits: u64) -> i64 {
         match self {
             S32 => i64::from(bits as i32),
             S8 => i64::from(bits as i8),
@@ -78,8 +44,7 @@ impl Element {
         }
     }
 
-    /// The bits of the number of this type that is nearest; halves are the even one's.
-    pub fn rounded(self, number: f64) -> u64 {
+    fn rounded(self, number: f64) -> u64 {
         match self {
             F16 => half(number),
             F32 => u64::from((number as f32).to_bits()),

@@ -7,7 +7,8 @@
 
 mod element;
 
-use element::Element;
+use element::Values;
+use mgb_abi::matrix::Element;
 
 /// Fused multiplications and additions of single precision in the time of which a matrix unit does as many
 /// more: of halves this many. Halves, as on an H100: 1024 per cycle and multiprocessor, beside 128.

@@ -5,8 +5,8 @@
 //! `l % 4`th of the row. Of A and B they are as many as a register of 32 bits holds (one, where an element is
 //! longer), and of C and D two. Tiles below each other come first. B is laid out as its transpose. The
 //! fragments of `wmma`, whose layout CUDA does not say, follow the same rule here.
-use super::element::Element;
 use super::shapes::Shape;
+use mgb_abi::matrix::Element;
 
 /// Which matrix of D = A × B + C a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! hardware no lane goes on before all have done theirs. For a product each lane hands its registers to the
 //! software GPU, which multiplies once all lanes have come.
 mod access;
-mod element;
 mod fragment;
 mod operation;
 mod product;

@@ -1,7 +1,7 @@
 //! What a matrix instruction does, from the parts of its name.
-use super::element::Element;
 use super::fragment::{Fragment, Matrix};
 use super::shapes::{self, Family, Shape};
+use mgb_abi::matrix::Element;
 
 /// A matrix instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! The shapes of matrix instructions: what NVIDIA's PTX ISA has of `wmma` and of `mma.sync`, as a table.
-use super::element::Element::{self, *};
+use mgb_abi::matrix::Element::{self, *};
 
 /// The two kinds of instructions. They have the same layouts here, and CUDA hides those of `wmma`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
