@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, cluster, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status,
-    stop_mgbd, submit, suspend,
+    batch, bench, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status, stop_mgbd,
+    suspend,
 };
 
 const EXIT_CODES: &str = "\

@@ -6,8 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-
-use crate::prefix::Prefix;
+use mgb_command::prefix::Prefix;
 
 /// The file name of the runtime that a program built with MGB loads.
 pub const RUNTIME: &str = "libcudart.so.13";

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use mgb_command::daemon;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::node;
+use mgb_command::out;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView};
 use mgb_probe::{Changed, Client, OrderError, socket_path};
 use serde::Serialize;
 
-use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
-use crate::node;
-use crate::out;
 use crate::wait_evicted::{self, Left};
 
 const HELP: &str = "\

@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use mgb_catalogue::report::Kind;
-
-use crate::exit::{self, Outcome, WithCode};
-use crate::out;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
 
 /// Print what the compiler pass found: every GPU task, its operations with source lines, what it needs, and
 /// whether it is bound before it runs (static) or at run time (lazy), with the reason.

@@ -1,8 +1,10 @@
 //! What `mgb` reads of Slurm, for the fuzzer.
 
-use crate::cluster::job::SlurmStep;
-use crate::slurm::record;
-use crate::{status, submit};
+use mgb_slurm::cluster::job::SlurmStep;
+use mgb_slurm::submit;
+use mgb_slurm::tools::record;
+
+use crate::status;
 
 /// Any text is what Slurm says: of nodes, of jobs that ran, of a task.
 pub fn slurm(text: &str) {

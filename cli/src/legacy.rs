@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::prefix::Prefix;
+use mgb_command::prefix::Prefix;
 
 /// The option of all wrappers.
 const OPTION: &str = "--mgb-legacy";

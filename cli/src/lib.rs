@@ -14,56 +14,43 @@
 mod args;
 mod batch;
 mod bench;
-mod check_result;
 mod clang;
-mod cluster;
 mod cuda;
-mod daemon;
 mod demo;
 mod doctor;
 mod drain;
-mod exit;
 mod explain;
-mod frameworks;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod kept;
 mod legacy;
-mod machine;
 mod manual;
 mod markup;
 mod measure;
-mod node;
 mod nvcc;
-mod out;
 mod parallel;
 mod policy;
-mod prefix;
 mod program;
 mod quota;
 mod relocate;
 mod run;
-mod slurm;
 mod start_mgbd;
 mod status;
 mod stop;
 mod stop_mgbd;
-mod submit;
 mod suspend;
-mod table;
 mod user;
 mod wait_evicted;
 mod waits;
-mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 use args::{Cli, Command};
-use exit::Outcome;
+use clap::{CommandFactory, Parser};
+use mgb_command::exit::Outcome;
+use mgb_slurm::{cluster, submit};
 
 /// Runs the command that `arguments` (the program's name first) ask for.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -91,7 +78,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         _ => dispatch(Cli::parse_from(arguments)),
     };
     ExitCode::from(outcome.unwrap_or_else(|failure| {
-        crate::out::tell!("{shown}: {failure}");
+        mgb_command::tell!("{shown}: {failure}");
         failure.code
     }))
 }
@@ -117,9 +104,18 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
-        Command::Sbatch(args) => ("mgb sbatch", submit::run(submit::Tool::Sbatch, &args)),
-        Command::Srun(args) => ("mgb srun", submit::run(submit::Tool::Srun, &args)),
-        Command::Salloc(args) => ("mgb salloc", submit::run(submit::Tool::Salloc, &args)),
+        Command::Sbatch(args) => (
+            "mgb sbatch",
+            submit::run(submit::Tool::Sbatch, &args, explain::constant_need),
+        ),
+        Command::Srun(args) => (
+            "mgb srun",
+            submit::run(submit::Tool::Srun, &args, explain::constant_need),
+        ),
+        Command::Salloc(args) => (
+            "mgb salloc",
+            submit::run(submit::Tool::Salloc, &args, explain::constant_need),
+        ),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
-
-use crate::exit::{self, Outcome, WithCode};
-use crate::out;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
 
 /// Print the completions of mgb for a shell.
 #[derive(Debug, clap::Args)]

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::table::{Table, span};
+use mgb_command::{daemon, out};
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
-use crate::exit::{self, Outcome, WithCode};
-use crate::table::{Table, span};
-use crate::{daemon, kept, out, user};
+use crate::{kept, user};
 
 /// Show what you and your groups may have of the node's GPUs at once, and have; as root, what everybody has.
 #[derive(Debug, clap::Args)]

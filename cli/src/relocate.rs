@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use mgb_command::daemon;
+use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::node;
+use mgb_command::out;
 use mgb_probe::view::{NodeView, TaskState};
 use mgb_probe::{Changed, Client, socket_path};
 use serde::Serialize;
-
-use crate::daemon;
-use crate::exit::{self, Failure, Outcome, WithCode};
-use crate::node;
-use crate::out;
 
 const HELP: &str = "\
 The program is not stopped: what it has given to its GPU finishes first, its memory is copied from GPU to GPU, keeping \

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
+use mgb_command::daemon::{self, Start};
+use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::frameworks;
+use mgb_command::machine::Machine;
+use mgb_command::prefix::Prefix;
 use mgb_core::mps;
 use mgb_interface::{Policy, Queue};
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::{self, Start};
-use crate::exit::{self, Failure, Outcome, WithCode};
-use crate::frameworks;
-use crate::machine::Machine;
-use crate::prefix::Prefix;
 use crate::program::{self, ProgramError};
 use crate::waits;
 
@@ -128,7 +128,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
             command.env("CUDA_VISIBLE_DEVICES", names(client.hello(), &gpus)?);
             command.env(mgb_probe::GPUS, gpus.len().to_string());
         }
-        return under_mgbd(&machine, &prefix, &job, command);
+        return frameworks::under_mgbd(&machine, &prefix, &job, command);
     }
     let label = args.command[0].to_string_lossy();
     let name = Path::new(&args.command[0])
@@ -152,20 +152,6 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         command.env(mgb_probe::NEED_MARK, mgb_probe::new_job());
     }
     confine(command, client.hello(), &grants)
-}
-
-/// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with
-/// MGB.
-pub fn under_mgbd(
-    machine: &Machine,
-    prefix: &Prefix,
-    job: &str,
-    command: &mut Command,
-) -> anyhow::Result<()> {
-    machine.apply_with_front(&prefix.front()?, command);
-    frameworks::take_as_needed(command);
-    command.env(mgb_probe::JOB, job);
-    Ok(())
 }
 
 /// The GPUs that mgbd chooses for a job, in the order in which all such jobs count theirs.

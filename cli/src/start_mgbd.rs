@@ -1,11 +1,10 @@
 //! `mgb start-mgbd`: the helper through which the other commands start mgbd (see `daemon`).
 
+use mgb_command::daemon::{self, Start};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::machine::Machine;
+use mgb_command::prefix::Prefix;
 use mgb_interface::{Policy, Queue};
-
-use crate::daemon::{self, Start};
-use crate::exit::{self, Outcome, WithCode};
-use crate::machine::Machine;
-use crate::prefix::Prefix;
 
 /// Start mgbd in the background, unless it runs. It ends by itself when it has had nothing to do for a while.
 #[derive(Debug, clap::Args)]

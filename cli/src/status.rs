@@ -5,11 +5,10 @@ mod render;
 
 pub use render::kind;
 
+use mgb_command::daemon;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
 use mgb_probe::{Client, socket_path};
-
-use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
-use crate::out;
 
 /// Show the GPUs, the tasks that hold room on them, and those that wait.
 #[derive(Debug, clap::Args)]

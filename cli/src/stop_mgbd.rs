@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use mgb_command::daemon;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
 use mgb_interface::holder;
 use mgb_probe::trust::Folder;
 use mgb_probe::{Client, ConnectError, lock_path, socket_path};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
-use crate::out;
 
 /// How long mgbd may take to end: it waits for its MPS to end, where nobody uses that any more.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);

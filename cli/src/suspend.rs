@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use mgb_command::daemon;
+use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::out;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView, SuspendedView};
 use mgb_probe::{Changed, Client, Processes, socket_path};
 use serde::Serialize;
 
-use crate::daemon;
-use crate::exit::{self, Failure, Outcome, WithCode};
-use crate::out;
 use crate::wait_evicted::{self, Left};
 
 const SUSPEND_HELP: &str = "\

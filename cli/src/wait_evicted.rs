@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use mgb_command::watch::Watch;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::socket_path;
 use mgb_probe::view::{Hindrance, LeavingView, NodeView};
-
-use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -80,7 +79,7 @@ pub fn wait(
         }
         let say = format!("{doing}: {}", now.sentence());
         if start.elapsed() >= NOTICE_TIMEOUT && now.is_worth_saying() && say != told {
-            crate::out::tell!("{say}");
+            mgb_command::tell!("{say}");
             told = say;
         }
         std::thread::sleep(CHECK_INTERVAL);

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use mgb_command::watch::Watch;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::NodeView;
 
 use crate::status;
-use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ fn tell(socket: &Path, pid: u32, done: &Receiver<()>) {
         let say = sentence(view.as_ref(), pid);
         let is_over = done.recv_timeout(Duration::ZERO) != Err(RecvTimeoutError::Timeout);
         if !is_over && say != told {
-            crate::out::tell!("mgb: {say}");
+            mgb_command::tell!("mgb: {say}");
             told = say;
         }
     }

@@ -7,13 +7,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mgb_command::machine::Machine;
+
 use super::auto;
 use super::cause::Cause;
 use super::engine::{self, Observer};
 use super::jobfile::Job;
 use super::outcome::{JobOutcome, State};
 use super::setup::Setup;
-use crate::machine::Machine;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 

@@ -21,19 +21,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mgb_command::daemon::{self, Start};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::machine::Machine;
+use mgb_command::out;
+use mgb_command::prefix::Prefix;
 use mgb_interface::{Policy, Queue};
 use mgb_probe::Client;
 use outcome::BatchOutcome;
 use progress::Progress;
 use setup::Setup;
 
-use crate::daemon::{self, Start};
-use crate::exit::{self, Outcome, WithCode};
-use crate::machine::Machine;
-use crate::out;
 use crate::parallel::Parallel;
 use crate::policy;
-use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.

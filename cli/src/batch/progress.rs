@@ -4,11 +4,11 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use mgb_command::table::seconds;
 
 use super::engine::Observer;
 use super::jobfile::Job;
 use super::outcome::{JobOutcome, State};
-use crate::table::seconds;
 
 /// A batch's progress.
 pub struct Progress {
@@ -50,7 +50,7 @@ impl Progress {
     fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => crate::out::tell!("{line}"),
+            None => mgb_command::tell!("{line}"),
         }
     }
 

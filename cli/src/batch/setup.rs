@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use mgb_command::machine::Machine;
+
 use super::auto::Settings;
-use crate::machine::Machine;
 use crate::parallel::Parallel;
 
 /// How a batch runs its jobs.

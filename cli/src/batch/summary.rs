@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use mgb_command::table::{Table, plural, seconds};
 use mgb_probe::byte_size::Bytes;
 
 use super::cause::Cause;
 use super::outcome::{BatchOutcome, JobOutcome, State};
-use crate::table::{Table, plural, seconds};
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use mgb_command::machine::Machine;
 use serde::{Deserialize, Serialize};
 
 use super::args::{Args, Mps};
 use super::arm::Wanted;
-use crate::machine::Machine;
 use crate::parallel::Parallel;
 
 /// What is compared where the user does not say.

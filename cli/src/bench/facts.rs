@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use mgb_command::machine::Machine;
+use mgb_command::node;
+use mgb_command::prefix::Prefix;
 use mgb_probe::Hello;
 use mgb_probe::byte_size::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::auto;
-use crate::machine::Machine;
-use crate::node;
-use crate::prefix::Prefix;
 
 /// The facts about a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

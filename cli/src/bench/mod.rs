@@ -25,18 +25,19 @@ use anyhow::{Context, Result};
 
 pub use args::Args;
 
-use crate::batch::jobfile;
-use crate::exit::{self, Outcome, WithCode};
-use crate::machine::Machine;
-use crate::out;
-use crate::prefix::Prefix;
-use crate::stop::StopSignals;
 use bench_plan::Asked;
 use facts::{Facts, MachineFacts, Settings};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::machine::Machine;
+use mgb_command::out;
+use mgb_command::prefix::Prefix;
 use mixes::{Mix, Mixes};
 use results::Results;
 use session::Session;
 use setting::{Node, Setting};
+
+use crate::batch::jobfile;
+use crate::stop::StopSignals;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -70,7 +71,7 @@ pub fn run(args: &Args) -> Outcome {
     let results = match measured {
         Ok(results) => results,
         Err(error) => {
-            crate::out::tell!("mgb bench: logs are in {}", folder.keep().display());
+            mgb_command::tell!("mgb bench: logs are in {}", folder.keep().display());
             return Err(error).code(exit::NODE);
         }
     };
@@ -80,7 +81,7 @@ pub fn run(args: &Args) -> Outcome {
         out::print(&format!("\n{}", table::text(&results)));
     }
     page::write(&results, &page).code(exit::NODE)?;
-    crate::out::tell!("\nresults: {}\npage: {}", file.display(), page.display());
+    mgb_command::tell!("\nresults: {}\npage: {}", file.display(), page.display());
     let allowed = |one: &&results::Run| one.arm.policy.starts_with("cg:");
     let failed: usize = results
         .runs
@@ -89,13 +90,13 @@ pub fn run(args: &Args) -> Outcome {
         .map(|run| run.failed())
         .sum();
     if failed > 0 {
-        crate::out::tell!(
+        mgb_command::tell!(
             "mgb bench: {failed} jobs failed that should not; logs of this call are in {}",
             folder.keep().display()
         );
     }
     if let Some(code) = stop.exit_code() {
-        crate::out::tell!("mgb bench: stopped; go on with --resume {}", file.display());
+        mgb_command::tell!("mgb bench: stopped; go on with --resume {}", file.display());
         return Ok(code);
     }
     Ok(if failed == 0 { exit::OK } else { exit::FAILED })
@@ -146,7 +147,7 @@ fn measure(
             alone_on_node: asked.alone_on_node,
         },
     };
-    crate::out::tell!("{}; seed {seed}", facts.machine.describe());
+    mgb_command::tell!("{}; seed {seed}", facts.machine.describe());
     let mut results = match before {
         Some(results) => results.go_on(&facts).context("failed to resume")?,
         None => Results::new(facts),

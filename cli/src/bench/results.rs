@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use mgb_command::out;
 use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
@@ -15,7 +16,6 @@ use super::figures::Figures;
 use super::profile::{Output, Profile};
 use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
 use crate::measure::sampler::Sample;
-use crate::out;
 
 /// The version of [`Results`]'s layout.
 pub const VERSION: u32 = 1;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mgb_command::daemon::{Private, Start};
 use mgb_probe::byte_size::Bytes;
 
 use super::alone;
@@ -18,7 +19,6 @@ use super::table;
 use crate::batch::auto::peaks::Peaks;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::{BatchOutcome, JobOutcome};
-use crate::daemon::{Private, Start};
 use crate::measure::policy_batch::PolicyBatch;
 use crate::measure::sampler::Sample;
 use crate::parallel::Parallel;
@@ -78,7 +78,7 @@ impl Session<'_> {
             for run in 1..=self.runs {
                 for arm in self.arms {
                     if results.has(&mix.name, arm, run) {
-                        crate::out::tell!("{} under {arm}, run {run}: in the document already", mix.name);
+                        mgb_command::tell!("{} under {arm}, run {run}: in the document already", mix.name);
                         continue;
                     }
                     let Some(done) = self.one(mix, arm, run, results)? else {
@@ -91,7 +91,7 @@ impl Session<'_> {
                         .iter()
                         .find(|one| one.mix == mix.name && one.policy == arm.to_string())
                     {
-                        crate::out::tell!("{}", table::cells(figures).join("  "));
+                        mgb_command::tell!("{}", table::cells(figures).join("  "));
                     }
                 }
             }
@@ -108,11 +108,11 @@ impl Session<'_> {
     fn prepare(&self, mix: &Mix, results: &mut Results) -> Result<bool> {
         let jobs = mix.jobs(&self.setting.folder(true), self.setting.capacity)?;
         let commands: Vec<String> = jobs.iter().map(|job| job.text.clone()).collect();
-        crate::out::tell!("{}: {}, in this order:", mix.name, mix.about);
-        crate::out::tell!("  {}", commands.join("; "));
+        mgb_command::tell!("{}: {}, in this order:", mix.name, mix.about);
+        mgb_command::tell!("  {}", commands.join("; "));
         let unknown = alone::distinct(&jobs, |command| results.alone(command).is_some());
         if !unknown.is_empty() {
-            crate::out::tell!("{}: {} of its jobs alone, for the bound", mix.name, unknown.len());
+            mgb_command::tell!("{}: {} of its jobs alone, for the bound", mix.name, unknown.len());
             let arm = Arm {
                 policy: "sa".to_owned(),
                 queue: None,
@@ -165,7 +165,7 @@ impl Session<'_> {
         let folder = self.setting.folder(arm.places_processes());
         let jobs = mix.jobs(&folder, self.setting.capacity)?;
         let parallel = arm.parallel(self.setting.gpus());
-        crate::out::tell!(
+        mgb_command::tell!(
             "{} under {arm}, run {run} of {}: {} jobs, {parallel} at once",
             mix.name,
             self.runs,
@@ -189,7 +189,7 @@ impl Session<'_> {
             peaks: &peaks,
         };
         if arm.rehearses() && !past.exists() {
-            crate::out::tell!(
+            mgb_command::tell!(
                 "{} under {arm}: once unmeasured first, so that mgbd knows how long these jobs take",
                 mix.name
             );
@@ -233,7 +233,7 @@ impl Session<'_> {
         };
         for (job, result) in done.batch.jobs.iter().zip(&done.results) {
             if result.output == Output::Other && job.exit_code == Some(0) {
-                crate::out::tell!("mgb bench: {} has another result than alone", job.command);
+                mgb_command::tell!("mgb bench: {} has another result than alone", job.command);
             }
         }
         Ok(Some(done))
@@ -288,7 +288,7 @@ impl Session<'_> {
         let largest: u64 = peaks.iter().take(count).sum();
         let free = crate::batch::auto::memory_free().unwrap_or(u64::MAX);
         if largest > free {
-            crate::out::tell!(
+            mgb_command::tell!(
                 "mgb bench: the {count} largest jobs together take {} of host memory, {} can be had: a smaller --capacity \
                  makes them smaller",
                 Bytes(largest),

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mgb_command::daemon::{Private, Start};
+use mgb_command::machine::{Machine, variable};
+use mgb_command::prefix::Prefix;
 use mgb_probe::Hello;
 
 use super::arm::Arm;
-use crate::daemon::{Private, Start};
-use crate::machine::{Machine, variable};
 use crate::measure::ballast::Ballast;
 use crate::measure::{self, Environment};
-use crate::prefix::Prefix;
 
 /// The software GPUs, where the user names none.
 const SOFTWARE_GPUS: usize = 4;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use mgb_command::table::{Table, plural};
+
 use super::figures::{Figures, geometric_means};
 use super::results::Results;
-use crate::table::{Table, plural};
 
 /// The heads of the columns.
 pub const HEAD: [&str; 10] = [

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use mgb_command::prefix::Prefix;
+
 use super::parse::CommandLine;
 use super::response;
 use super::translate::{Parts, translate};
 use crate::cuda::Cuda;
-use crate::prefix::Prefix;
 
 fn parts(line: &CommandLine, cxx: bool) -> Parts {
     Parts {

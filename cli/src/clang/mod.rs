@@ -22,21 +22,21 @@ mod golden;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use tempfile::TempDir;
-
-use crate::cuda::Cuda;
-use crate::exit::{self, Outcome, WithCode};
-use crate::legacy;
-use crate::prefix::Prefix;
 use across::DeviceCode;
+use anyhow::Context;
 use language::Language;
 use lto::Lto;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::prefix::Prefix;
 use parse::{CommandLine, Kind};
 use rules::Rules;
 use spawn::Surroundings;
 use table::Meaning;
+use tempfile::TempDir;
 use translate::{Parts, translate};
+
+use crate::cuda::Cuda;
+use crate::legacy;
 
 pub use spawn::{exit_as, output};
 
@@ -74,13 +74,13 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
         .extend(rules.iter().flat_map(Rules::environment));
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if let Some(missing) = openmp::missing(&line, &clang) {
-        crate::out::tell!("mgb clang: {missing}");
+        mgb_command::tell!("mgb clang: {missing}");
     }
     if let Some(told) = cmake::link_line(&line, &parts) {
-        crate::out::tell!("{told}");
+        mgb_command::tell!("{told}");
     }
     if line.runs_linker() && line.lto() == Lto::Thin {
-        crate::out::tell!("{}", lto::THIN);
+        mgb_command::tell!("{}", lto::THIN);
     }
     let status = if line.generates_code() || device.is_some() {
         let cuda = parts.cuda.as_ref().filter(|_| device.is_some());

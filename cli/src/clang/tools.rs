@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
-
-use crate::node;
+use mgb_command::node;
 
 /// What the pass is built against; clang refuses plugins of another version.
 const VERSION: &str = "22";

@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use mgb_command::prefix::Prefix;
 
 use super::language::Language;
 use super::lto;
@@ -14,7 +15,6 @@ use super::parse::{Argument, CommandLine, Kind};
 use super::table::Meaning;
 use crate::cuda::Cuda;
 use crate::legacy;
-use crate::prefix::Prefix;
 
 /// What the command line is completed with.
 #[derive(Debug)]

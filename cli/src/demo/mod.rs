@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use jobs::HostPhase;
+use mgb_command::daemon::{Private, Start};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::machine::Machine;
+use mgb_command::out;
+use mgb_command::prefix::Prefix;
 use mgb_interface::Policy;
 use mgb_probe::{Client, Hello, byte_size};
 use table::DemoOutcome;
@@ -16,17 +21,12 @@ use tempfile::TempDir;
 use crate::batch::auto::peaks::Peaks;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::BatchOutcome;
-use crate::daemon::{Private, Start};
-use crate::exit::{self, Outcome, WithCode};
-use crate::machine::Machine;
 use crate::measure;
 use crate::measure::ballast::Ballast;
 use crate::measure::policy_batch::PolicyBatch;
 use crate::measure::sampler::Sample;
-use crate::out;
 use crate::parallel::Parallel;
 use crate::policy;
-use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 
 /// The software GPUs, where the user names none.
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(file) = page {
         page::write(&demo, &file).code(exit::NODE)?;
         // Not among the JSON.
-        crate::out::tell!("\npage: {}", file.display());
+        mgb_command::tell!("\npage: {}", file.display());
     }
     if demo.is_right() {
         return Ok(exit::OK);
@@ -212,7 +212,7 @@ fn one_policy(
         Parallel::Auto => Parallel::Count(JOBS_PER_GPU * hello.gpus.len()),
         given => given,
     };
-    crate::out::tell!("{policy}: {} jobs, at most {parallel} at once", list.len());
+    mgb_command::tell!("{policy}: {} jobs, at most {parallel} at once", list.len());
     let batch = PolicyBatch {
         start,
         hello,
@@ -237,12 +237,12 @@ fn report_wrong(demo: &DemoOutcome, folder: TempDir) {
             .filter(|job| job.state != crate::batch::outcome::State::Done)
         {
             let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
-            crate::out::tell!(
+            mgb_command::tell!(
                 "mgb demo: {} failed under {}: {why}",
                 job.command,
                 row.batch.policy
             );
         }
     }
-    crate::out::tell!("mgb demo: logs are in {}", folder.keep().display());
+    mgb_command::tell!("mgb demo: logs are in {}", folder.keep().display());
 }

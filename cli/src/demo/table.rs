@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use mgb_command::table::{Table, plural, seconds};
 use serde::Serialize;
 
 use super::jobs::HostPhase;
 use crate::batch::outcome::BatchOutcome;
 use crate::measure::sampler::Sample;
-use crate::table::{Table, plural, seconds};
 
 /// What the demo measured.
 #[derive(Debug, Serialize)]

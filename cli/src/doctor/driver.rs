@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use mgb_command::check_result::Finding;
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuFacts;
-use crate::check_result::Finding;
 
 /// The CUDA that the driver has to support: programs built with MGB use the runtime of CUDA 13.
 pub const CUDA: (i32, i32) = (13, 0);
@@ -265,9 +265,10 @@ fn said(fault: &NvmlFault) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn driver(cuda: (i32, i32)) -> DriverFacts {
         DriverFacts {

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use mgb_command::check_result::Finding;
 use mgb_probe::byte_size::Bytes;
-
-use crate::check_result::Finding;
 
 const NAME: &str = "socket folder";
 /// Bytes that a UNIX socket's path has to be shorter than.
@@ -66,9 +65,10 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts() -> FolderFacts {
         FolderFacts {

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use mgb_command::check_result::Finding;
+use mgb_command::table::plural;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::visible_gpus;
 use serde::{Deserialize, Serialize};
-
-use crate::check_result::Finding;
-use crate::table::plural;
 
 /// What NVML says of a GPU; `None` where it does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,9 +219,10 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn gpu() -> GpuFacts {
         GpuFacts {

@@ -1,8 +1,7 @@
 //! The host's memory and limits: what MGB shares between processes, and how much of it this user may have.
 
+use mgb_command::check_result::Finding;
 use mgb_probe::byte_size::Bytes;
-
-use crate::check_result::Finding;
 
 /// Bytes of a node view, twice: an mgbd may start before the last one's is gone.
 const MIN_SHM_BYTES: u64 = 2 << 20;
@@ -104,9 +103,10 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts() -> HostFacts {
         HostFacts {

@@ -30,7 +30,7 @@ pub fn within<T: Send + 'static>(
     if left.is_zero() {
         return None;
     }
-    crate::out::tell!("mgb doctor: looking at {what}, for {} s at most", limit.as_secs());
+    mgb_command::tell!("mgb doctor: looking at {what}, for {} s at most", limit.as_secs());
     receive.recv_timeout(left).ok()
 }
 

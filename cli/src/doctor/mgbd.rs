@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::check_result::Finding;
-use crate::table::plural;
+use mgb_command::check_result::Finding;
+use mgb_command::table::plural;
 
 const NAME: &str = "mgbd";
 const GPUS: &str = "mgbd's GPUs";
@@ -152,9 +152,10 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts(answer: Answer) -> MgbdFacts {
         MgbdFacts {

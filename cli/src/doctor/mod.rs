@@ -18,10 +18,10 @@ mod tools;
 
 use std::time::Duration;
 
-use crate::check_result::{Finding, ProgramReport, Report};
-use crate::exit::{self, Outcome, WithCode};
-use crate::out;
 use gather::Node;
+use mgb_command::check_result::{Finding, ProgramReport, Report};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
 
 /// How long a file system may take. mgbd has ten seconds to answer.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);

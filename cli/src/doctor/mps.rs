@@ -3,9 +3,8 @@
 
 use std::path::PathBuf;
 
+use mgb_command::check_result::Finding;
 use mgb_interface::mps::{Control, MOST_PATH, MPS_CONTROL};
-
-use crate::check_result::Finding;
 
 const NAME: &str = "MPS";
 const OTHER: &str = "other MPS";
@@ -98,9 +97,10 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts() -> MpsFacts {
         MpsFacts {

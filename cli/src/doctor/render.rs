@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::check_result::{Report, line};
-use crate::table::plural;
+use mgb_command::check_result::{Report, line};
+use mgb_command::table::plural;
 
 /// The findings, then how many of them are problems and notes.
 pub fn text(report: &Report) -> String {
@@ -39,8 +39,9 @@ pub fn text(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::{Finding, ProgramReport};
+
     use super::*;
-    use crate::check_result::{Finding, ProgramReport};
 
     #[test]
     fn people_see() {

@@ -1,6 +1,6 @@
 //! What processes may do: the system calls that MGB needs, and namespaces and filters that take them away.
 
-use crate::check_result::Finding;
+use mgb_command::check_result::Finding;
 
 /// What was seen of this process's rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +71,10 @@ fn allow(facts: &RightsFacts, call: &str, update: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts() -> RightsFacts {
         RightsFacts {

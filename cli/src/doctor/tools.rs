@@ -1,6 +1,6 @@
 //! MGB's own parts, the compilers that the wrappers call, and the setting that switches MGB off.
 
-use crate::check_result::Finding;
+use mgb_command::check_result::Finding;
 
 /// What was found; where it was not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +68,10 @@ fn compiler(facts: &ToolFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn facts() -> ToolFacts {
         ToolFacts {

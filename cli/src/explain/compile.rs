@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use mgb_command::exit::{self, Failure, WithCode};
+use mgb_command::prefix::Prefix;
 
 use crate::clang::language::Language;
-use crate::exit::{self, Failure, WithCode};
-use crate::prefix::Prefix;
 
 /// After how long it is said that something is under way.
 const QUIET: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ fn waited_for(mut child: Child, source: &Path) -> Result<ExitStatus> {
         if waits.recv_timeout(QUIET) == Err(mpsc::RecvTimeoutError::Timeout)
             && std::io::stderr().is_terminal()
         {
-            crate::out::tell!("{text}");
+            mgb_command::tell!("{text}");
         }
     });
     let status = child.wait().context("failed to wait for clang");

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use mgb_catalogue::report::{Kind, Object, Op, Place, Reason, Report, Task};
-
-use crate::table::plural;
+use mgb_command::table::plural;
 
 /// The file, and how many of its tasks are of which kind.
 pub fn module(report: &Report) -> String {

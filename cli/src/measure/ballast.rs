@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use mgb_command::machine::Machine;
 
 use super::Environment;
-use crate::machine::Machine;
 
 /// A program that holds memory until this is dropped.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ pub mod sampler;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::machine::{Machine, variable};
+use mgb_command::machine::{Machine, variable};
 
 /// Variables of everything that a measurement starts.
 pub type Environment = Vec<(OsString, OsString)>;

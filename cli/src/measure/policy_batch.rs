@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use mgb_command::daemon::Start;
 use mgb_probe::Hello;
 
 use super::sampler::{Sample, Sampler};
@@ -12,7 +13,6 @@ use crate::batch::jobfile::Job;
 use crate::batch::outcome::BatchOutcome;
 use crate::batch::progress::Progress;
 use crate::batch::setup::Setup;
-use crate::daemon::Start;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 

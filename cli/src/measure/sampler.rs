@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use mgb_command::watch::Watch;
 use mgb_probe::view::{GpuView, NodeView};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::outcome::{JobOutcome, State, as_seconds};
-use crate::watch::Watch;
 
 /// The time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);

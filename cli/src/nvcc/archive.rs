@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
+use mgb_command::exit::{self, Outcome, WithCode};
 
 use super::inputs::Kind;
 use super::translate::Plan;
 use crate::clang;
-use crate::exit::{self, Outcome, WithCode};
 
 /// Makes the archive: `a.a` where no output is named, as nvcc has it.
 pub fn make(plan: &Plan) -> Outcome {

@@ -9,6 +9,8 @@ use std::time::UNIX_EPOCH;
 use std::{env, fs, io};
 
 use anyhow::{Context, Result};
+use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::prefix::Prefix;
 
 use super::inputs::{Input, Kind};
 use super::keep;
@@ -17,9 +19,7 @@ use super::parse::{Given, Request};
 use super::table::{Fate, Meaning, Stop};
 use super::translate::{self, Plan, Toolkit};
 use crate::clang;
-use crate::exit::{self, Failure, Outcome, WithCode};
 use crate::legacy;
-use crate::prefix::Prefix;
 
 /// Whether sources may go to nvcc one by one: they become objects, each with all of its device code.
 pub fn applies(plan: &Plan, across_files: bool) -> bool {
@@ -275,7 +275,7 @@ fn said(ended: &Output, line: &str) -> ExitStatus {
     let _ = io::stdout().write_all(&ended.stdout);
     let _ = io::stderr().write_all(&ended.stderr);
     if !line.is_empty() {
-        crate::out::tell!("{line}");
+        mgb_command::tell!("{line}");
     }
     ended.status
 }

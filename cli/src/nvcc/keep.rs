@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::prefix::Prefix;
 
 use crate::clang::{gcc, response};
 use crate::cuda::Cuda;
-use crate::exit::{self, Outcome, WithCode};
 use crate::legacy;
-use crate::prefix::Prefix;
 
 /// The option that keeps NVIDIA's nvcc.
 pub const OPTION: &str = "--keep-nvcc";

@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mgb_command::exit::{self, Outcome, WithCode};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::inputs::{Input, Kind};
 use super::translate::Plan;
 use crate::clang;
-use crate::exit::{self, Outcome, WithCode};
 
 /// Sources as clang gets them, while it runs.
 pub struct Overlay {

@@ -25,16 +25,16 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, bail};
-
-use crate::clang::{self, response};
-use crate::cuda::Cuda;
-use crate::exit::{self, Outcome, WithCode};
-use crate::legacy;
-use crate::out;
-use crate::prefix::Prefix;
+use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::out;
+use mgb_command::prefix::Prefix;
 use parse::Request;
 use table::{Meaning, Stop};
 use translate::{Plan, Toolkit};
+
+use crate::clang::{self, response};
+use crate::cuda::Cuda;
+use crate::legacy;
 
 pub use keep::path;
 
@@ -78,7 +78,7 @@ fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -
     let dry = request.has(Meaning::DryRun);
     if dry || request.has(Meaning::Verbose) {
         let arch = clang::tools::default_arch();
-        crate::out::tell!(
+        mgb_command::tell!(
             "{}",
             verbose::text(&plan, cuda, prefix, &arch).trim_end_matches('\n')
         );
@@ -99,7 +99,7 @@ fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -
     }
     let code = build(&plan)?;
     if code != exit::OK && across_files {
-        crate::out::tell!(
+        mgb_command::tell!(
             "mgb nvcc: no source goes to nvcc by itself where device code is linked across files (-rdc=true, -dc): if it is \
              clang that does not take one above, --keep-nvcc has nvcc compile all of the program"
         );

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use mgb_command::exit::{self, Outcome, WithCode};
 
 use super::keep;
 use crate::clang;
-use crate::exit::{self, Outcome, WithCode};
 
 /// Has nvcc's preprocessor see a source as its host compiler will: nvcc defines the macro, and puts this
 /// behind it.

@@ -3,11 +3,12 @@
 
 use std::fmt::Write;
 
+use mgb_command::prefix::Prefix;
+
 use super::table::Stop;
 use super::translate::Plan;
 use crate::clang::cmake::LINKER;
 use crate::cuda::Cuda;
-use crate::prefix::Prefix;
 
 /// The lines, each with the mark that nvcc puts before what it says of itself.
 pub fn text(plan: &Plan, cuda: &Cuda, prefix: &Prefix, arch: &str) -> String {

@@ -4,11 +4,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use mgb_command::table::Table;
 use mgb_probe::byte_size::Bytes;
+use mgb_slurm::tools::{self, summary::Summary};
 use serde::Serialize;
-
-use crate::slurm::{self, summary::Summary};
-use crate::table::Table;
 
 /// A node, as `--json` prints it.
 #[derive(Debug, PartialEq, Serialize)]
@@ -32,7 +31,7 @@ pub struct Node {
 /// # Errors
 /// Slurm does not answer.
 pub fn nodes() -> Result<Vec<Node>> {
-    Ok(read(&slurm::run("scontrol", &["-o", "show", "nodes"])?))
+    Ok(read(&tools::run("scontrol", &["-o", "show", "nodes"])?))
 }
 
 /// Those of a text that Slurm prints.
@@ -41,16 +40,16 @@ pub fn read(text: &str) -> Vec<Node> {
 }
 
 fn node(line: &str) -> Option<Node> {
-    let of = |name: &str| slurm::field(line, name);
+    let of = |name: &str| tools::field(line, name);
     let summary = of("Extra").and_then(|extra| Summary::read(&extra));
-    let memory = of("Gres").map_or(0, |gres| slurm::count(&gres, "mgb_mem", ':'));
+    let memory = of("Gres").map_or(0, |gres| tools::count(&gres, "mgb_mem", ':'));
     (memory > 0 || summary.is_some()).then_some(())?;
     Some(Node {
         node: of("NodeName")?,
         state: of("State")?,
         reason: of("Reason"),
         mgb_mem: memory,
-        mgb_mem_asked: of("AllocTRES").map_or(0, |tres| slurm::count(&tres, "gres/mgb_mem", '=')),
+        mgb_mem_asked: of("AllocTRES").map_or(0, |tres| tools::count(&tres, "gres/mgb_mem", '=')),
         summary,
     })
 }

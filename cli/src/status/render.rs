@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use mgb_command::table::{Table, plural, span};
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{
     Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
 };
 
 use crate::kept;
-use crate::table::{Table, plural, span};
 use crate::user;
 use crate::wait_evicted;
 
@@ -343,8 +343,9 @@ fn idle(gpu: &GpuView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mgb_probe::view::NodeView;
+
+    use super::*;
 
     const VIEW: &str = r#"{"version":1,"mgbd_pid":4711,"policy":"mgb","evicts_by":"pays","mps_pipe":null,
       "mps_note":"software GPUs have none","uptime_ms":65000,"clients":5,"starting":3,

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use controller::{Controller, SETTLE, Sample};
+use mgb_command::watch::Watch;
 use mgb_probe::view::NodeView;
+use peaks::Peaks;
 
 use super::job::Running;
 use super::jobfile::Job;
-use crate::watch::Watch;
-use controller::{Controller, SETTLE, Sample};
-use peaks::Peaks;
 
 pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mgb_command::machine::{Machine, variable};
+use mgb_command::node;
+use mgb_command::prefix::Prefix;
 use mgb_core::libraries::{self, DRIVER_VARIABLE};
 use nvml_wrapper::enum_wrappers::device::{ComputeMode, EccCounter, MemoryError};
 use nvml_wrapper::enums::device::UsedGpuMemory;
@@ -18,9 +21,6 @@ use super::super::driver::{DriverFacts, LibraryFacts, NvmlFacts, NvmlFault};
 use super::super::gpus::{GpuFacts, Mode, ProcessFacts};
 use super::super::limit;
 use super::elf;
-use crate::machine::{Machine, variable};
-use crate::node;
-use crate::prefix::Prefix;
 
 /// How long the driver may take: making a node with eight GPUs ready takes seconds without persistence mode.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(30);

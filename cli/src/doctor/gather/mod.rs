@@ -13,12 +13,13 @@ pub mod tools;
 
 use std::path::{Path, PathBuf};
 
+use linker::Search;
+use mgb_command::machine::{Machine, variable};
+use mgb_command::prefix::Prefix;
+use mgbd::Seen;
+
 use super::driver::{DriverFacts, Use};
 use super::gpus::{GpuFacts, ProcessFacts};
-use crate::machine::{Machine, variable};
-use crate::prefix::Prefix;
-use linker::Search;
-use mgbd::Seen;
 
 /// What the other checks build on: the GPUs that programs use.
 pub struct Node {

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use mgb_command::machine::variable;
 use mgb_interface::mps::{self, MPS_CONTROL};
 use mgb_probe::socket_path;
 
 use super::super::driver::Use;
 use super::super::mps::MpsFacts;
 use super::mgbd::Seen;
-use crate::machine::variable;
 use crate::program;
 
 /// Where a control daemon is that was started without more.

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::driver::same_file;
 use mgb_core::libraries::DRIVER;
 use mgb_probe::JOB;
+
+use super::driver::same_file;
 
 /// How the names of the driver's library begin, in all its versions.
 const LIBRARY: &str = "libcuda.so";

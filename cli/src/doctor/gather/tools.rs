@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
+use mgb_command::machine::variable;
+use mgb_command::prefix::Prefix;
+
 use super::super::tools::ToolFacts;
 use crate::clang::tools::find_clang;
 use crate::cuda::Cuda;
-use crate::machine::variable;
 use crate::nvcc;
-use crate::prefix::Prefix;
 
 /// Looks for them.
 pub fn look() -> ToolFacts {

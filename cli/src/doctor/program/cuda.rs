@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use mgb_command::check_result::Finding;
+use mgb_command::table::plural;
 use mgb_core::libraries::{DRIVER, USE_CUDA};
 
 use super::facts::{Executable, ObjectFacts, ProgramFacts};
-use crate::check_result::Finding;
-use crate::table::plural;
 
 /// The start of the name of MGB's runtime: packagers of Python's wheels put a number into it.
 const OURS: [&str; 2] = ["libmgb_rt.", "libmgb_rt-"];
@@ -216,10 +216,11 @@ fn too_new(facts: &ProgramFacts, runtime: u32) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn found(facts: &ProgramFacts, executable: &Executable) -> Vec<Finding> {
         check(facts, executable)

@@ -1,7 +1,8 @@
 //! Libraries that use a GPU without the driver's `libcuda.so.1`, or that limit how a GPU is shared.
 
+use mgb_command::check_result::Finding;
+
 use super::facts::Executable;
-use crate::check_result::Finding;
 
 /// They come to the GPU without `libcuda.so.1`.
 const PAST: [(&str, &str); 5] = [
@@ -41,10 +42,11 @@ pub fn check(program: &Executable) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::Note;
+    use mgb_command::check_result::expect;
+
     use super::super::facts::samples::{executable, object};
     use super::*;
-    use crate::check_result::State::Note;
-    use crate::check_result::expect;
 
     #[test]
     fn known_libraries_are_named_once() {

@@ -6,8 +6,8 @@ mod libraries;
 mod paths;
 mod start;
 
-use crate::check_result::Finding;
 use facts::{ProgramFacts, Start};
+use mgb_command::check_result::Finding;
 
 /// Checks a program.
 pub fn check(facts: &ProgramFacts) -> Vec<Finding> {

@@ -1,9 +1,9 @@
 //! Ways past the driver front: what leads the dynamic linker to the driver before it comes to the front.
 
+use mgb_command::check_result::Finding;
 use mgb_core::libraries::DRIVER;
 
 use super::facts::Executable;
-use crate::check_result::Finding;
 
 const NAME: &str = "past the front";
 /// The name for linking, which the front does not have.
@@ -64,11 +64,12 @@ fn is_path(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Problem};
+    use mgb_command::check_result::expect;
+
     use super::super::facts::samples::{executable, object};
     use super::super::facts::{Needed, ObjectFacts};
     use super::*;
-    use crate::check_result::State::{Note, Problem};
-    use crate::check_result::expect;
 
     fn found(object: ObjectFacts) -> Vec<Finding> {
         check(&executable(vec![object]))

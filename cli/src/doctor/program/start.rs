@@ -1,8 +1,9 @@
 //! Whether a program starts, what the kernel starts for it, and whether the dynamic linker is free to load
 //! the driver front into that.
 
+use mgb_command::check_result::Finding;
+
 use super::facts::{Executable, ProgramFacts, Secure, Start};
-use crate::check_result::Finding;
 
 const FILE: &str = "executable";
 const SCRIPT: &str = "script";
@@ -125,10 +126,11 @@ fn rights(program: &Executable) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::expect;
+
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
-    use crate::check_result::expect;
 
     fn starts(start: Start) -> ProgramFacts {
         ProgramFacts {

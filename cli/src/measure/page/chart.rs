@@ -1,5 +1,6 @@
 //! One batch's chart: a lane per GPU, with what `curves` draws below.
 
+use mgb_command::table::plural;
 use mgb_probe::byte_size::Bytes;
 
 use super::curves::{self, MEMORY, QUEUE};
@@ -8,7 +9,6 @@ use super::state::state;
 use crate::batch::outcome::{Away, BatchOutcome, JobOutcome, State, Stretch};
 use crate::markup::Element;
 use crate::measure::sampler::Sample;
-use crate::table::plural;
 
 /// The margin at the right.
 const RIGHT: f64 = 16.0;

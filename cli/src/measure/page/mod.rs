@@ -6,15 +6,14 @@ mod curves;
 pub mod scale;
 mod state;
 
+use mgb_command::table::{plural, seconds};
 use mgb_probe::byte_size::Bytes;
-
-use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
-use crate::markup::Element;
-use crate::table::{plural, seconds};
-
-use super::sampler::Sample;
 use scale::Scale;
 use state::state;
+
+use super::sampler::Sample;
+use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
+use crate::markup::Element;
 
 /// How a page looks.
 pub const STYLE: &str = include_str!("style.css");
