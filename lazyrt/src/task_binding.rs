@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
-use mgb_core::memory::granted;
+use mgb_core::memory::{Growth, granted};
 use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
 use mgb_probe::trace::SwapKind;
-use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
+use mgb_probe::{BeginRequest, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
@@ -24,8 +24,6 @@ use crate::{contexts, device, fault, foreign_cuda, session, swap, thread, visibl
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long such a wait lasts before a message is printed.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often in a row a task may be asked to make room for others and fail.
-const MAX_FAILED_SWAPS: u32 = 8;
 
 /// What the op is, for the need of a lazy task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -211,43 +209,32 @@ struct Room {
 /// it. This thread does all of it, with the task marked busy, since mgbd
 /// expects the next request from the thread that it answered.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusal> {
-    let mut failed_swaps = 0;
+    let mut growth = Growth::default();
     loop {
-        let (more, home) = {
-            let mut state = state::lock();
+        let (more, home, fits) = {
+            let state = state::lock();
             let key = state.resolve(key);
-            let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
+            let task = state.task_at(key);
+            let lacks = |task: &Task| task.committed().saturating_sub(task.reserved);
+            let fits = |task: &Task| task.committed() <= task.gpu.map_or(0, device::capacity_of);
             (
-                state.task(key).map_or(0, lacks),
+                task.map_or(0, lacks),
                 state.may_come_back_elsewhere(key),
+                task.is_some_and(fits),
             )
         };
-        let grown = match home {
-            Some(_) => client.grow_anywhere(id, more)?,
-            None => client.grow(id, more)?,
+        let answer = match home {
+            Some(_) => client.grow_anywhere(id, more),
+            None => client.grow(id, more),
         };
-        match grown {
-            Grown::Granted { gpu, .. } if home.is_some_and(|home| home != gpu) => {
-                let Ok(ordinal) = device::ordinal(gpu) else {
-                    return Err(Refusal::NoGpu);
-                };
-                let elsewhere = Some((gpu, ordinal));
-                return Ok(Room { more, elsewhere });
-            }
-            Grown::Granted { .. } => {
-                return Ok(Room {
-                    more,
-                    elsewhere: None,
-                });
-            }
-            Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
-            Grown::SwapOut => {
-                failed_swaps += 1;
-                if failed_swaps > MAX_FAILED_SWAPS {
-                    return Err(Refusal::Deadlock);
-                }
-            }
-        }
+        let Some(gpu) = growth.after(answer, fits, || swap::out_task(key))? else {
+            continue;
+        };
+        let elsewhere = match home {
+            Some(home) if home != gpu => Some((gpu, device::ordinal(gpu).map_err(|_| Refusal::NoGpu)?)),
+            _ => None,
+        };
+        return Ok(Room { more, elsewhere });
     }
 }
 

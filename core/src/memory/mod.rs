@@ -3,11 +3,13 @@
 
 mod failure;
 pub mod granted;
+mod growth;
 mod offload;
 mod physical;
 mod restore;
 
 pub use failure::Failure;
+pub use growth::Growth;
 pub use offload::{Offload, offload};
 pub use physical::{Physical, Range, back, exchange, lend, release};
 pub use restore::{Restore, restore};

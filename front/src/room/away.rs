@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use mgb_core::memory::Growth;
 use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
@@ -15,12 +16,8 @@ use super::swapper::{SWAPPER, Saved, Shut};
 use super::task::{self, Place, Task};
 use crate::session::Session;
 
-/// How often in a row a task may be asked to make room and fail.
-const MAX_FAILED_SWAPS: u32 = 8;
-/// After a failed swap; twice as long after each.
-const SWAP_INTERVAL: Duration = Duration::from_millis(10);
-/// How often a request that fits is made again that mgbd took for too large.
-const MAX_UNREAD: u32 = 20;
+/// After a refusal of room for what must come back.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A device of which memory is in the host.
 struct Part {
@@ -122,7 +119,7 @@ impl Away {
     /// Asks until all that is charged on these devices is reserved, and on `own`, of which the caller holds the
     /// right to ask. Who has no mgbd any more goes on as it would without.
     pub(super) fn wait(&mut self, own: Option<Place>) -> Result<(), Refusal> {
-        let (mut failed, mut unread) = (0, 0);
+        let mut growth = Growth::default();
         while let Some(place) = self.lacks(own) {
             let (device, task) = place;
             let is_own = own.is_some_and(|(own, _)| own == device);
@@ -140,22 +137,11 @@ impl Away {
             let client = self.session.client;
             let answer = client.grow_while(task.id, lacking, &lasts, &mut |gpu| self.make_room_on(gpu));
             note(place, lacking, matches!(answer, Ok(Grown::Granted { .. })));
-            match answer {
-                Ok(Grown::Granted { .. }) | Err(Refusal::Withdrawn) => {}
-                Ok(Grown::SwapOut) if self.make_room(place, quiesce::QUIET_TIMEOUT) > 0 => failed = 0,
-                Ok(Grown::SwapOut) if failed < MAX_FAILED_SWAPS => {
-                    std::thread::sleep(SWAP_INTERVAL * (1 << failed));
-                    failed += 1;
-                }
-                Ok(Grown::SwapOut) => return Err(Refusal::Deadlock),
-                // What was given back just now, mgbd may not have read yet.
-                Err(Refusal::NeverFits { .. }) if unread < MAX_UNREAD && self.fits(task) => {
-                    std::thread::sleep(SWAP_INTERVAL);
-                    unread += 1;
-                }
-                Err(Refusal::Disconnected) => return Ok(()),
-                Err(refusal) => return Err(refusal),
+            if matches!(answer, Err(Refusal::Disconnected)) {
+                return Ok(());
             }
+            let fits = self.fits(task);
+            growth.after(answer, fits, || self.make_room(place, quiesce::QUIET_TIMEOUT) > 0)?;
         }
         Ok(())
     }
@@ -190,7 +176,7 @@ impl Away {
             }
             drop(parts);
             if waited.is_err() {
-                std::thread::sleep(SWAP_INTERVAL);
+                std::thread::sleep(RETRY_INTERVAL);
             }
         }
     }
