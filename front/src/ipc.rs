@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mgb_core::arena::extent_of;
 use mgb_core::gate;
 use mgb_core::notice;
 use parking_lot::Mutex;
@@ -182,21 +183,20 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
 /// A handle to the block that the address lies in, as the driver's handles are to whole allocations. `None`: no
 /// block is there.
 fn share(address: u64) -> Option<Result<Shared, Code>> {
-    let (start, block) = allocations::lock().find(address)?;
+    let (start, _) = allocations::lock().find(address)?;
+    let extent = extent_of(start);
     let Some(owner) = owner() else {
         return Some(Err(Code::INVALID_HANDLE));
     };
     // No extent is in host memory then.
     let _inside = gate::enter();
-    let shared = allocations::lock()
-        .share(block.extent)
-        .map(|(length, number)| Shared {
-            owner,
-            start: block.extent,
-            number,
-            length,
-            offset: start - block.extent,
-        });
+    let shared = allocations::lock().share(extent).map(|(length, number)| Shared {
+        owner,
+        start: extent,
+        number,
+        length,
+        offset: start - extent,
+    });
     Some(shared)
 }
 

@@ -37,7 +37,6 @@ mod functions;
 mod handles;
 mod launch_view;
 mod mapping;
-mod margin;
 mod native;
 mod non_arena_memory;
 mod obey;

@@ -8,7 +8,7 @@ use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
 
 use crate::state::{Backing, Part};
-use crate::{device, driver_start, margin, session};
+use crate::{device, driver_start, session};
 
 /// Brings the bytes of extents to the host, and frees their memory, as far as that is possible; the bytes
 /// that left. The GPU is current on this thread and has no work with them.
@@ -60,7 +60,7 @@ unsafe impl Offload for Extents<'_> {
         let part = &mut self.parts[index];
         session::unmapping(self.gpu, part.length);
         if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-            && let Err(failure) = margin::release(self.driver, part.range(), memory)
+            && let Err(failure) = memory::release_extent(self.driver, part.range(), memory)
         {
             notice::once("release", format_args!("failed to free device memory: {failure}"));
         }

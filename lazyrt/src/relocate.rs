@@ -14,7 +14,7 @@ use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, mapping, margin, native, offload, session, swap};
+use crate::{device, driver_start, mapping, native, offload, session, swap};
 
 /// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.
@@ -135,7 +135,8 @@ fn over(
     let mut begun = Ok(());
     for part in &*parts {
         let range = Range::new(next, part.length);
-        let memory = margin::physical(driver, range, new).map_err(text);
+        let memory =
+            memory::back(driver, range, new, || driver.create(new, range.bytes, 0, false)).map_err(text);
         begun = memory.and_then(|memory| {
             scratch.memory.push((range, memory));
             memory::lend(driver, range, old).map_err(text)?;
@@ -202,7 +203,7 @@ fn over(
             session::mapped(from, part.length);
         }
     } else {
-        margin::follow(driver, to, new);
+        memory::lend_margin(driver, new);
     }
     watch.book(Spent::Map);
     exchanged

@@ -200,6 +200,14 @@ pub fn may_keep(device: i32) -> u64 {
     its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(MAX_SPARE_BYTES))
 }
 
+/// Memory that was kept in this way is freed: it is not charged any more.
+pub fn spares_are_gone(device: i32, bytes: u64) {
+    if let (Some(session), Some(task)) = (session::get(), task(device)) {
+        task.account.lock().remove_large(bytes);
+        give_back(session, task);
+    }
+}
+
 /// Whether the program has a margin before its first array on the device.
 pub fn has_margin(device: i32) -> bool {
     its_gpu(device).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0)

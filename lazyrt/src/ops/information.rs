@@ -90,7 +90,11 @@ fn most_left() -> Result<(u32, u64), Own> {
 fn room(gpu: u32) -> Result<u64, Own> {
     let (resident, spares) = {
         let state = state::lock();
-        (state.resident_on(gpu), state.spares.bytes_on(gpu))
+        let spares = state.spares.iter().filter(|spare| spare.device == gpu);
+        (
+            state.resident_on(gpu),
+            spares.map(|spare| spare.range.bytes).sum::<u64>(),
+        )
     };
     let view = view_of(gpu);
     if view

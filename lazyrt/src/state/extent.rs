@@ -1,7 +1,7 @@
 //! Objects, and the runs of granules that they lie in.
 
 use mgb_core::host_bytes::HostBytes;
-use mgb_core::memory::Physical;
+use mgb_core::memory::{Physical, Spare};
 use mgb_probe::TaskId;
 
 /// Names a task; never used again.
@@ -65,9 +65,8 @@ pub struct Returned {
 /// What freeing an object leaves to be done.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
-    /// `State::recycle`.
-    pub memory: Option<(u64, u64, u32, Physical)>,
+    /// Memory to release. Its addresses are not free before `State::recycle`.
+    pub memory: Option<Spare<u32>>,
     /// Room to give back.
     pub returned: Option<Returned>,
 }

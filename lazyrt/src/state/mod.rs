@@ -11,7 +11,6 @@ mod devices;
 mod extent;
 mod non_arena;
 mod objects;
-mod spares;
 mod store;
 mod swap_transfer;
 mod tasks;

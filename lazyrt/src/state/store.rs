@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use mgb_core::arena::Arena;
+use mgb_core::memory::Spares;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::charges::Elsewhere;
 use super::device_table::Devices;
 use super::extent::{Extent, Key, Object};
-use super::spares::Spares;
 use crate::launch_view::Shared;
 use crate::task::Task;
 use crate::thread::Activation;
@@ -31,8 +31,11 @@ pub struct State {
     pub(super) elsewhere: Elsewhere,
     pub(super) next_key: Key,
     pub(super) unused: Vec<&'static Shared>,
-    /// Memory that freed objects left.
-    pub spares: Spares,
+    /// Memory that freed objects left, by the GPU that it is of. It is no task's, and charged with the process's
+    /// context.
+    pub spares: Spares<u32>,
+    /// Bytes of such memory that are behind extents, and not charged to the extents' tasks yet.
+    pub(super) uncharged_spares: u64,
     /// Tasks that are gone, if the program is traced.
     pub past: Vec<Task>,
 }

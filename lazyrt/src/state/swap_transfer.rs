@@ -65,7 +65,7 @@ impl State {
             };
             let backing = std::mem::replace(&mut extent.backing, Backing::Moving);
             if matches!(backing, Backing::Spare(..)) {
-                self.spares.settle();
+                self.uncharged_spares -= extent.length;
             }
             task.unbacked_bytes -= extent.length;
             task.mapped += extent.length;
@@ -193,7 +193,7 @@ impl State {
                 task.note_unbacked(part.address, part.length);
             }
             if matches!(part.backing, Backing::Spare(..)) {
-                self.spares.unsettle();
+                self.uncharged_spares += part.length;
             }
             extent.backing = part.backing;
         }
