@@ -49,12 +49,12 @@ pub struct Extent {
     pub stays: bool,
 }
 
-/// An allocation.
+/// An allocation of the program in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its bytes, as asked for.
     pub bytes: u64,
-    /// Its device.
+    /// The device that it is charged on.
     pub device: c_int,
     /// The context that it is freed with at the latest.
     pub context: Context,
@@ -69,9 +69,9 @@ pub struct Block {
 pub struct Store {
     arena: Option<Arena>,
     has_no_arena: bool,
-    /// By start.
+    /// The extents, by first address.
     pub extents: BTreeMap<u64, Extent>,
-    /// By start.
+    /// The allocations, by first address.
     blocks: BTreeMap<u64, Block>,
     /// The free parts of extents of small blocks.
     pools: HashMap<c_int, Pool>,

@@ -10,7 +10,7 @@ use crate::calls::Code;
 use crate::native::own;
 use crate::{physical, program_memory};
 
-/// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
+/// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`: the context that an address was allocated in.
 const CONTEXT: c_uint = 1;
 /// `CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE`, a number of four bytes, as of an H100's driver 580: whether
 /// `cuIpcGetMemHandle` takes the address,

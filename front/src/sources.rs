@@ -39,9 +39,9 @@ pub enum Source {
 /// What a call may make a source take.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
-    /// The source.
+    /// The pool or the graphs of a device, by which the driver takes memory.
     pub source: Source,
-    /// Its device.
+    /// The device whose memory the source takes.
     pub device: c_int,
     /// Bytes at most, beyond what the source keeps unused if it is a pool.
     pub bytes: u64,

@@ -2,7 +2,7 @@
 
 /// One function that libcudart exports.
 pub struct Function {
-    /// Its symbol.
+    /// The symbol that libcudart exports it as.
     pub name: &'static str,
     /// Whether it is passed on as it is.
     pub native: bool,
@@ -21,9 +21,9 @@ pub struct Function {
 /// What such an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
-    /// A stream.
+    /// A `cudaStream_t` of the program.
     Stream,
-    /// An event.
+    /// A `cudaEvent_t` of the program.
     Event,
     /// A device, by its number.
     Device,

@@ -21,9 +21,9 @@ pub struct OwnSite {
     pub key: usize,
     /// Number in its module's report.
     pub id: u32,
-    /// Source file.
+    /// The source file that it is in.
     pub module: String,
-    /// Function.
+    /// The function that it is in.
     pub function: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Seen {
     pub peak: u64,
     /// Bytes mapped at once at most.
     pub mapped: u64,
-    /// Objects allocated.
+    /// How many objects were allocated.
     pub objects: u64,
     /// Time waited for room.
     pub waited: Duration,
@@ -65,7 +65,7 @@ pub struct Span {
     pub to: Duration,
 }
 
-/// One task.
+/// A task of the program, static or lazy.
 #[derive(Debug)]
 pub struct Task {
     /// What launches see.
@@ -112,7 +112,7 @@ pub struct Task {
     pub records: Records,
     /// Live bytes as asked for.
     pub live: u64,
-    /// Live objects.
+    /// How many objects are live.
     pub objects: u64,
     /// For the trace.
     pub seen: Seen,

@@ -199,7 +199,7 @@ pub fn lazy() -> Result<&'static Shared, Own> {
 
 /// What a task was granted beside what it has.
 struct Room {
-    /// Bytes.
+    /// The bytes that were granted.
     more: u64,
     /// The other GPU where they are, and its ordinal.
     elsewhere: Option<(u32, i32)>,

@@ -76,7 +76,7 @@ impl SiteHint {
 /// The real device of a thread that has not chosen one.
 const NO_DEVICE: i32 = -1;
 
-/// One thread.
+/// What lazyrt knows of one thread of the program.
 pub struct Thread {
     next: Cell<SiteHint>,
     is_hinted: Cell<bool>,

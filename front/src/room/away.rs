@@ -39,7 +39,7 @@ pub(super) struct Away {
 }
 
 impl Away {
-    /// Nothing yet.
+    /// A wait that has brought nothing to the host yet.
     pub(super) fn none(session: &'static Session) -> Away {
         Away { session, shut: None }
     }

@@ -17,9 +17,9 @@ pub type Handle = *mut c_void;
 /// What a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A stream.
+    /// A `cudaStream_t` of the program.
     Stream,
-    /// An event.
+    /// A `cudaEvent_t` of the program.
     Event,
 }
 

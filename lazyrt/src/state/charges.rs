@@ -12,14 +12,14 @@ pub struct Piece {
     pub owner: Key,
     /// What it is.
     pub kind: Kind,
-    /// Bytes.
+    /// The bytes that the task is charged.
     pub bytes: u64,
 }
 
 /// What a source is charged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
-    /// The task.
+    /// The task that is charged.
     pub owner: Key,
     /// Bytes, which the pool holds or may take.
     pub bytes: u64,
@@ -31,7 +31,7 @@ pub struct Charge {
     pub uses: u64,
 }
 
-/// All charges.
+/// What all tasks are charged for memory outside the arena.
 #[derive(Debug, Default)]
 pub struct Elsewhere {
     /// By address or handle.

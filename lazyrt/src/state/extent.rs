@@ -7,7 +7,7 @@ use mgb_probe::TaskId;
 /// Names a task; never used again.
 pub type Key = u64;
 
-/// One allocation.
+/// An allocation of the program in the arena.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     /// Bytes that the program asked for.
@@ -21,7 +21,7 @@ pub enum Backing {
     None,
     /// Memory of the owner's GPU.
     Device(Physical),
-    /// Swapped out.
+    /// Host memory with its bytes: it was swapped out.
     Host(HostBytes),
     /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
     Spare(u32, Physical),
@@ -32,9 +32,9 @@ pub enum Backing {
 /// A run of granules, backed as one.
 #[derive(Debug)]
 pub struct Extent {
-    /// Bytes.
+    /// The size in bytes, in whole granules.
     pub length: u64,
-    /// The task.
+    /// The task whose objects lie in it.
     pub owner: Key,
     /// What is behind it.
     pub backing: Backing,
@@ -58,7 +58,7 @@ impl Extent {
 pub struct Returned {
     /// The task that had reserved it.
     pub id: TaskId,
-    /// Bytes.
+    /// How many bytes of its reservation go back.
     pub bytes: u64,
 }
 

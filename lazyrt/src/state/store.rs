@@ -45,7 +45,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 /// Notified when a task stops being busy.
 pub static CHANGED: Condvar = Condvar::new();
 
-/// The state.
+/// Locks the state of the process.
 pub fn lock() -> MutexGuard<'static, State> {
     STATE.lock()
 }
@@ -87,12 +87,12 @@ impl State {
         self.tasks.get(&key)
     }
 
-    /// All tasks.
+    /// The tasks of the process, with their keys.
     pub fn tasks(&self) -> impl Iterator<Item = (Key, &Task)> {
         self.tasks.iter().map(|(&key, task)| (key, task))
     }
 
-    /// All tasks, to change them.
+    /// The tasks of the process, to change them.
     pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task> {
         self.tasks.values_mut()
     }

@@ -13,16 +13,16 @@ use crate::task::Task;
 /// An extent that was taken out. The state has [`Backing::Moving`] in its place meanwhile.
 #[derive(Debug)]
 pub struct Part {
-    /// Its start.
+    /// The first address of the extent.
     pub address: u64,
-    /// Its bytes.
+    /// The size of the extent in bytes.
     pub length: u64,
     /// What is behind it.
     pub backing: Backing,
 }
 
 impl Part {
-    /// Its addresses.
+    /// The addresses of the extent.
     pub fn range(&self) -> Range {
         Range::new(self.address, self.length)
     }
@@ -33,9 +33,9 @@ impl Part {
 pub struct Evicting {
     /// The task at mgbd.
     pub id: TaskId,
-    /// Its GPU,
+    /// The GPU that it is on.
     pub gpu: u32,
-    /// and that GPU's ordinal.
+    /// The ordinal of that GPU in this process.
     pub ordinal: i32,
     /// Its extents that have memory of that GPU.
     pub parts: Vec<Part>,

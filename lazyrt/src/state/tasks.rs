@@ -11,7 +11,7 @@ use crate::thread::{Activation, SiteHint, current_device as current};
 /// A task with objects, as one call sees it that may touch all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct WithObjects {
-    /// The task.
+    /// The key of the task in the state.
     pub key: Key,
     /// Whether it is of the device that was asked for.
     pub is_own: bool,
