@@ -28,7 +28,7 @@ pub enum Backing {
 
 /// Memory that other processes may use.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ExportedMemory {
     file: OwnedFd,
     /// No other memory of this process has this number, also where it has the same addresses later.
     pub number: u64,
@@ -44,7 +44,7 @@ pub struct Extent {
     /// Where its bytes are.
     pub backing: Backing,
     /// What other processes get, which may use it.
-    pub shared: Option<Shared>,
+    pub shared: Option<ExportedMemory>,
     /// Somebody beside the program's own work uses it: it stays where it is.
     pub stays: bool,
 }
@@ -322,7 +322,7 @@ impl Store {
         };
         let file = driver().export(memory.handle())?;
         self.shares += 1;
-        extent.shared = Some(Shared {
+        extent.shared = Some(ExportedMemory {
             // SAFETY: made just now, for this alone.
             file: unsafe { OwnedFd::from_raw_fd(file) },
             number: self.shares,

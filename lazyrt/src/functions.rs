@@ -15,7 +15,7 @@ pub struct Function {
     /// Whether it describes a copy that a graph is to make, which may be between GPUs.
     pub copies: bool,
     /// Its arguments that mean something else to the runtime than to the program.
-    pub translated: &'static [(Place, Translated)],
+    pub translated: &'static [(ArgumentPlace, Translated)],
 }
 
 /// What such an argument is.
@@ -31,7 +31,7 @@ pub enum Translated {
 
 /// Where a call has an argument, by the x86-64 calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ArgumentPlace {
     /// In the integer register of this number.
     Register(usize),
     /// On the stack, this many words up.

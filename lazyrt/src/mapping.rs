@@ -14,10 +14,10 @@ use parking_lot::MutexGuard;
 use crate::code::{Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::restore::{self, Failed};
-use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
+use crate::state::{self, Backing, Freed, Key, ProcessState, Returned, TakenExtent};
 use crate::{device, driver_start, native, session};
 
-type Locked = MutexGuard<'static, State>;
+type Locked = MutexGuard<'static, ProcessState>;
 
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
 /// room for all of it, and its GPU is current on this thread. The lock is released meanwhile. `asked`: since
@@ -34,7 +34,7 @@ pub fn all(
         return (state, Ok(()));
     }
     drop(state);
-    let is_swapped = |part: &Part| matches!(part.backing, Backing::Host(_));
+    let is_swapped = |part: &TakenExtent| matches!(part.backing, Backing::Host(_));
     let mut watch = parts.iter().any(is_swapped).then(|| {
         let mut watch = asked.unwrap_or_else(|| Watch::begin(SwapKind::Restored));
         watch.book(Spent::Room);
@@ -50,7 +50,7 @@ pub fn all(
 }
 
 /// Lets another GPU use all of the task's memory.
-pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
+pub fn lend(state: &mut ProcessState, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
     let Ok(driver) = driver_start::get() else {
         return Ok(());
     };

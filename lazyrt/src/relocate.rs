@@ -13,13 +13,13 @@ use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
-use crate::state::{self, Backing, Evicting, Key, Part, State};
+use crate::state::{self, Backing, Evicting, Key, ProcessState, TakenExtent};
 use crate::{device, driver_start, mapping, native, offload, session, swap};
 
 /// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.
 pub fn task(number: u64, from: u32, to: u32) -> u64 {
-    let choose = |state: &State| -> Vec<Key> {
+    let choose = |state: &ProcessState| -> Vec<Key> {
         let key = state
             .by_handle(number)
             .filter(|_| !swap::Gathering::is_under_way());
@@ -114,7 +114,7 @@ impl Drop for Scratch<'_> {
 /// Puts new memory of the GPU `to` with the same bytes behind the parts. After an error the GPU `from` can
 /// use all of them, as before.
 fn over(
-    parts: &mut [Part],
+    parts: &mut [TakenExtent],
     (from, old): (u32, i32),
     (to, new): (u32, i32),
     watch: &mut Watch,

@@ -8,7 +8,7 @@ use mgb_core::transfer::Copies;
 use mgb_probe::need::margin_bytes;
 
 use crate::code::Code;
-use crate::state::{Backing, Part};
+use crate::state::{Backing, TakenExtent};
 use crate::{device, driver_start, session};
 
 /// Why there is no memory behind an object.
@@ -22,7 +22,7 @@ pub enum Failed {
 
 /// Puts memory behind them, as far as that is possible; the bytes that came back.
 pub fn put_all(
-    parts: &mut [Part],
+    parts: &mut [TakenExtent],
     gpu: u32,
     ordinal: i32,
     watch: Option<&mut Watch>,
@@ -30,7 +30,7 @@ pub fn put_all(
     let Ok(driver) = driver_start::get() else {
         return (0, Err(Failed::Copy(Code::INITIALIZATION)));
     };
-    let in_host = |part: &Part| match &part.backing {
+    let in_host = |part: &TakenExtent| match &part.backing {
         Backing::Host(bytes) => bytes.len() as u64,
         _ => 0,
     };
@@ -64,7 +64,7 @@ struct Extents<'a> {
     driver: &'static Driver,
     gpu: u32,
     ordinal: i32,
-    parts: &'a mut [Part],
+    parts: &'a mut [TakenExtent],
     /// The first that has not begun.
     next: usize,
     /// Those whose bytes are on their way: which, and the new memory; `None` once that is settled.

@@ -12,10 +12,10 @@ use mgb_probe::{BeginRequest, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::mapping;
 use crate::restore::Failed;
-use crate::state::{self, CHANGED, Key, State};
+use crate::state::{self, CHANGED, Key, ProcessState};
 use crate::task::Task;
 use crate::{contexts, device, fault, foreign_cuda, session, swap, thread, visible};
 
@@ -41,7 +41,7 @@ pub struct Asked {
 /// Binds the task if it is not bound, puts memory behind all its objects, replays what was recorded.
 /// Blocks until there is room. The caller is outside the gate and holds no lock. Afterwards the task's GPU
 /// is current on this thread.
-pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
+pub fn prepare(key: Key, op: Asked) -> Result<&'static LaunchView, Own> {
     let _stays = mgb_probe::cancel::hold();
     let mut waiting_since = None;
     let mut relaxed = None;
@@ -183,7 +183,7 @@ pub fn be_somewhere() -> Result<(), Own> {
 
 /// Binds the lazy task, where the process is if it is anywhere.
 #[cold]
-pub fn lazy() -> Result<&'static Shared, Own> {
+pub fn lazy() -> Result<&'static LaunchView, Own> {
     let (key, gpu): (Key, _) = {
         let mut state = state::lock();
         (state.lazy_task(), state.bound_gpu(state::current()))
@@ -238,7 +238,7 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusa
     }
 }
 
-fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
+fn request(state: &ProcessState, key: Key, asked: Asked) -> BeginRequest<'static> {
     let heap = device::limit(LIMIT_MALLOC_HEAP_SIZE)
         .map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_MALLOC_HEAP_SIZE));
     let Some(task) = state.task_at(key) else {
@@ -274,7 +274,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     }
 }
 
-type Locked = MutexGuard<'static, State>;
+type Locked = MutexGuard<'static, ProcessState>;
 
 /// Asks mgbd without the lock, as the one thread that does so for this task.
 fn ask<T>(

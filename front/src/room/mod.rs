@@ -22,7 +22,7 @@ use growth::Growth;
 use ledger_account::{Account, Charged, rounded};
 use swapper::{RECLAIMER, SWAPPER};
 pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
-use task::{Task, task};
+use task::{DeviceTask, task};
 
 use crate::session::Session;
 use crate::{caching_allocators, limit, program, session, trace};
@@ -60,7 +60,7 @@ fn request(gpu: Option<u32>) -> BeginRequest<'static> {
 
 fn note(device: i32, grant: &Grant) {
     trace::began(device, grant);
-    let task: &'static Task = Box::leak(Box::new(Task {
+    let task: &'static DeviceTask = Box::leak(Box::new(DeviceTask {
         id: grant.task,
         gpu: grant.gpu,
         account: Mutex::new(Account::of(grant.reserved_bytes)),
@@ -311,7 +311,7 @@ pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
 }
 
 /// Gives back what is reserved and not charged.
-fn give_back(session: &Session, task: &Task) {
+fn give_back(session: &Session, task: &DeviceTask) {
     let more = {
         let mut account = task.account.lock();
         let more = account.surplus();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
 use crate::code::{Answer, Code, Own, fail};
-use crate::non_arena_memory::Kind;
+use crate::non_arena_memory::NonArenaKind;
 use crate::state;
 use crate::task_binding::{self, Asked};
 use crate::{address_hold, driver_start, fault, foreign_cuda, session, thread};
@@ -165,9 +165,9 @@ pub unsafe fn malloc(
 fn shared(bytes: usize, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
     // The runtime lets small allocations share granules.
     let kind = if (bytes as u64) < SMALL {
-        Kind::Array
+        NonArenaKind::Array
     } else {
-        Kind::Pool
+        NonArenaKind::Pool
     };
     super::non_arena::allocate(kind, bytes as u64, call, made)
 }

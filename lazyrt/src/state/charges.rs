@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::extent::Key;
-use crate::non_arena_memory::{Kind, Source};
+use crate::non_arena_memory::{NonArenaKind, Source};
 
 /// One array, or one piece of managed memory.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub struct Piece {
     /// The task that is charged.
     pub owner: Key,
     /// What it is.
-    pub kind: Kind,
+    pub kind: NonArenaKind,
     /// The bytes that the task is charged.
     pub bytes: u64,
 }

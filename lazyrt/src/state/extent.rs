@@ -65,7 +65,7 @@ pub struct Returned {
 /// What freeing an object leaves to be done.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Memory to release. Its addresses are not free before `State::recycle`.
+    /// Memory to release. Its addresses are not free before `ProcessState::recycle`.
     pub memory: Option<Spare<u32>>,
     /// Room to give back.
     pub returned: Option<Returned>,

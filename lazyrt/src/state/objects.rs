@@ -5,11 +5,11 @@ use mgb_core::memory::{Range, Spare};
 use mgb_probe::need::spare_bytes;
 
 use super::extent::{Backing, Extent, Freed, Key, Object, Returned};
-use super::store::State;
+use super::store::ProcessState;
 use crate::launch_view::Device;
 use crate::session;
 
-impl State {
+impl ProcessState {
     /// Places an object; its address. `None`: the arena has no such room.
     pub fn allocate(&mut self, key: Key, bytes: u64) -> Option<u64> {
         let (arena, task) = (self.arena.as_mut()?, self.tasks.get_mut(&key)?);
