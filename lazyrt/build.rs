@@ -84,7 +84,7 @@ fn translated(entry: &Entry) -> String {
             ("Stack", &mut stack)
         };
         if let Some(kind) = kind {
-            write!(text, "(Place::{place}({next}), Translated::{kind}), ").expect(WRITES);
+            write!(text, "(ArgumentPlace::{place}({next}), Translated::{kind}), ").expect(WRITES);
         }
         *next += words;
     }

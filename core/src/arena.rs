@@ -62,7 +62,7 @@ impl Arena {
 
     /// A run of granules for `bytes`; address and length.
     pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
-        let length = bytes.max(1).checked_next_multiple_of(GRANULE)?;
+        let length = extent_bytes(bytes)?;
         Some((self.free.take(length.checked_add(self.guard)?)?, length))
     }
 
@@ -86,18 +86,20 @@ impl Default for Pool {
     }
 }
 
-/// What a pool loses when an object leaves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The granule has other objects.
-    Shared,
-    /// The granule at this address is empty, and no part of the pool any more.
-    Granule(u64),
+/// Bytes of the extent that an object of so many bytes has, or shares. `None`: no number holds them.
+pub fn extent_bytes(bytes: u64) -> Option<u64> {
+    bytes.max(1).checked_next_multiple_of(GRANULE)
+}
+
+/// Where the extent begins that an object lies in.
+pub fn extent_of(object: u64) -> u64 {
+    // Extents begin at granules, and an object that does not begin with its extent ends in the first granule.
+    object / GRANULE * GRANULE
 }
 
 impl Pool {
     /// Finds room for a small object in an existing granule; returns the address.
-    pub fn take(&mut self, bytes: u64) -> Option<u64> {
+    fn take(&mut self, bytes: u64) -> Option<u64> {
         self.free.take(span(bytes))
     }
 
@@ -106,20 +108,31 @@ impl Pool {
         self.free.holds(span(bytes))
     }
 
-    /// Adds a granule.
-    pub fn add(&mut self, granule: u64) {
-        self.free.give(granule, GRANULE);
+    /// The address of an object: a small one's in a granule of the pool, else where an extent begins. `extent`
+    /// makes one, where that takes one.
+    pub fn place(&mut self, bytes: u64, extent: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        if bytes >= SMALL {
+            return extent();
+        }
+        if let Some(address) = self.take(bytes) {
+            return Some(address);
+        }
+        self.free.give(extent()?, GRANULE);
+        self.take(bytes)
     }
 
-    /// Takes an object's room back.
-    pub fn give(&mut self, address: u64, bytes: u64) -> Left {
-        let (start, length) = self.free.give(address, span(bytes));
-        if length == GRANULE {
-            self.free.remove(start, length);
-            Left::Granule(start)
-        } else {
-            Left::Shared
+    /// An object is gone: the start of the extent in which there is none any more, and which is no part of the
+    /// pool.
+    pub fn give(&mut self, address: u64, bytes: u64) -> Option<u64> {
+        if bytes >= SMALL {
+            return Some(address);
         }
+        let (start, length) = self.free.give(address, span(bytes));
+        if length < GRANULE {
+            return None;
+        }
+        self.free.remove(start, length);
+        Some(start)
     }
 
     /// Takes over another pool's granules.
@@ -162,51 +175,48 @@ mod tests {
             let whole = 512 * GRANULE;
             let mut arena = Arena::new(BASE, whole);
             let mut pool = Pool::default();
-            let mut live: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-            let mut granules = 0;
+            let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut extents: BTreeMap<u64, u64> = BTreeMap::new();
             for (take, large, small, pick) in steps {
                 let bytes = if pick.index(3) == 0 { large } else { small };
                 if take || live.is_empty() {
-                    let (at, extent) = if bytes >= SMALL {
-                        arena.take(bytes).unwrap()
-                    } else {
-                        let at = pool.take(bytes).unwrap_or_else(|| {
-                            let (granule, length) = arena.take(GRANULE).unwrap();
-                            assert_eq!(length, GRANULE);
-                            granules += 1;
-                            pool.add(granule);
-                            pool.take(bytes).unwrap()
-                        });
-                        (at, 0)
-                    };
+                    let has_room = bytes < SMALL && pool.has_room(bytes);
+                    let known = extents.len();
+                    let at = pool.place(bytes, || {
+                        let (start, length) = arena.take(bytes)?;
+                        assert_eq!(Some(length), extent_bytes(bytes));
+                        extents.insert(start, length);
+                        Some(start)
+                    });
+                    let at = at.unwrap();
+                    prop_assert_eq!(extents.len() == known, has_room);
+                    prop_assert!(at + bytes <= extent_of(at) + extents[&extent_of(at)]);
                     prop_assert_eq!(at % ALIGN, 0);
                     prop_assert!(arena.contains(at) && arena.contains(at + bytes - 1));
-                    if let Some((&before, &(length, _))) = live.range(..=at).next_back() {
+                    if let Some((&before, &length)) = live.range(..=at).next_back() {
                         prop_assert!(before + length <= at);
                     }
                     if let Some((&after, _)) = live.range(at..).next() {
                         prop_assert!(at + bytes <= after);
                     }
-                    live.insert(at, (bytes, extent));
+                    live.insert(at, bytes);
                 } else {
                     let at = *live.keys().nth(pick.index(live.len())).unwrap();
-                    release(&mut arena, &mut pool, &mut granules, at, live.remove(&at).unwrap());
+                    release(&mut arena, &mut pool, &mut extents, at, live.remove(&at).unwrap());
                 }
             }
-            for (at, object) in live {
-                release(&mut arena, &mut pool, &mut granules, at, object);
+            for (at, bytes) in live {
+                release(&mut arena, &mut pool, &mut extents, at, bytes);
             }
-            prop_assert_eq!(granules, 0);
+            prop_assert!(extents.is_empty());
             prop_assert_eq!(arena.take(whole), Some((BASE, whole)));
         }
     }
 
-    fn release(arena: &mut Arena, pool: &mut Pool, granules: &mut u64, at: u64, (bytes, extent): (u64, u64)) {
-        if extent > 0 {
-            arena.give(at, extent);
-        } else if let Left::Granule(granule) = pool.give(at, bytes) {
-            *granules -= 1;
-            arena.give(granule, GRANULE);
+    fn release(arena: &mut Arena, pool: &mut Pool, extents: &mut BTreeMap<u64, u64>, at: u64, bytes: u64) {
+        if let Some(start) = pool.give(at, bytes) {
+            assert_eq!(start, extent_of(at));
+            arena.give(start, extents.remove(&start).expect("it was made"));
         }
     }
 }

@@ -51,14 +51,14 @@ impl Stream {
     }
 }
 
-struct State {
+struct CaptureState {
     /// Those in which a capture was begun.
     capturing: Vec<Stream>,
     /// Synchronisations under way.
     settling: u32,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<CaptureState> = Mutex::new(CaptureState {
     capturing: Vec::new(),
     settling: 0,
 });
@@ -131,7 +131,7 @@ pub fn settle<T>(wait: impl FnOnce() -> T) -> Option<T> {
 pub struct HeldOff(());
 
 impl HeldOff {
-    fn begin(state: &mut State) -> HeldOff {
+    fn begin(state: &mut CaptureState) -> HeldOff {
         state.settling += 1;
         HeldOff(())
     }

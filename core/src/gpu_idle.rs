@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::own_thread;
 
 /// The synchronisations of one GPU, one after another.
-struct Line {
+struct Synchronisations {
     /// How many synchronisations have begun, and how many are over.
     begun: u64,
     over: u64,
@@ -21,8 +21,8 @@ struct Line {
     good: bool,
 }
 
-static LINES: [Mutex<Line>; MAX_GPUS] = [const {
-    Mutex::new(Line {
+static LINES: [Mutex<Synchronisations>; MAX_GPUS] = [const {
+    Mutex::new(Synchronisations {
         begun: 0,
         over: 0,
         good: false,

@@ -118,14 +118,14 @@ struct Chunk {
 
 /// What the lanes of one copy share.
 struct Work<F> {
-    state: Mutex<State<F>>,
+    state: Mutex<CopyState<F>>,
     /// There are more chunks, or no more will come.
     given: Condvar,
     /// A piece is copied, or a lane has ended.
     told: Condvar,
 }
 
-struct State<F> {
+struct CopyState<F> {
     chunks: VecDeque<Chunk>,
     /// No more will come.
     is_all: bool,
@@ -141,7 +141,7 @@ struct State<F> {
 impl<F: Copy> Work<F> {
     fn new() -> Work<F> {
         Work {
-            state: Mutex::new(State {
+            state: Mutex::new(CopyState {
                 chunks: VecDeque::new(),
                 is_all: false,
                 left: Vec::new(),

@@ -8,27 +8,27 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use mgb_core::arena::{Arena, Left, Pool, SMALL};
+use mgb_core::arena::{Arena, Pool, extent_bytes, extent_of};
 use mgb_core::host_bytes::HostBytes;
-use mgb_probe::need::GRANULE;
+use mgb_core::memory::{Physical, Range, Spare, Spares};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::calls::{Code, Context, driver};
-use crate::mapping::{allow, back, take_away};
+use crate::mapping::{back, lend, release};
 use crate::{range, room};
 
 /// Where an extent's bytes are.
 #[derive(Debug)]
 pub enum Backing {
-    /// In physical memory of its device: its handle.
-    Device(u64),
+    /// In physical memory of its device.
+    Device(Physical),
     /// In host memory: they were swapped out.
     Host(HostBytes),
 }
 
 /// Memory that other processes may use.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ExportedMemory {
     file: OwnedFd,
     /// No other memory of this process has this number, also where it has the same addresses later.
     pub number: u64,
@@ -44,22 +44,20 @@ pub struct Extent {
     /// Where its bytes are.
     pub backing: Backing,
     /// What other processes get, which may use it.
-    pub shared: Option<Shared>,
+    pub shared: Option<ExportedMemory>,
     /// Somebody beside the program's own work uses it: it stays where it is.
     pub stays: bool,
 }
 
-/// An allocation.
+/// An allocation of the program in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its bytes, as asked for.
     pub bytes: u64,
-    /// Its device.
+    /// The device that it is charged on.
     pub device: c_int,
     /// The context that it is freed with at the latest.
     pub context: Context,
-    /// The start of its extent.
-    pub extent: u64,
     /// The program has freed it, and work may still use it.
     pub is_freed: bool,
     /// No other block of this process has it, also where one has the same address later.
@@ -71,31 +69,20 @@ pub struct Block {
 pub struct Store {
     arena: Option<Arena>,
     has_no_arena: bool,
-    /// By start.
+    /// The extents, by first address.
     pub extents: BTreeMap<u64, Extent>,
-    /// By start.
+    /// The allocations, by first address.
     blocks: BTreeMap<u64, Block>,
     /// The free parts of extents of small blocks.
     pools: HashMap<c_int, Pool>,
-    /// Starts of extents without blocks.
-    spares: Vec<u64>,
+    /// What was behind extents of which all blocks are freed. It stays charged.
+    spares: Spares<c_int>,
     /// Devices that may use all of it, beside each extent's own.
     guests: Vec<c_int>,
-    /// The memory before the arena's first address, while anything is mapped behind it.
-    margin: Option<Margin>,
     /// How many blocks there were so far: the last one's number.
     placed: u64,
     /// How much memory was shared with other processes so far: the last one's number.
     shares: u64,
-}
-
-/// A granule of memory that is in no allocation. Natively the driver's own memory lies around a program's,
-/// and kernels that read a row before their first array do so unharmed.
-#[derive(Debug)]
-struct Margin {
-    start: u64,
-    device: c_int,
-    handle: u64,
 }
 
 static STORE: Mutex<Option<Store>> = Mutex::new(None);
@@ -124,9 +111,16 @@ pub fn lock() -> Locked {
     Locked(store)
 }
 
-/// The bytes of the extent that an allocation of so many bytes would need: it is charged before.
-pub fn extent_bytes(bytes: u64) -> u64 {
-    bytes.next_multiple_of(GRANULE)
+impl Extent {
+    fn new(length: u64, device: c_int, memory: Physical) -> Extent {
+        Extent {
+            length,
+            device,
+            backing: Backing::Device(memory),
+            shared: None,
+            stays: false,
+        }
+    }
 }
 
 impl Store {
@@ -141,100 +135,52 @@ impl Store {
 
     /// Places a block where memory is mapped already.
     pub fn reuse(&mut self, bytes: u64, device: c_int, context: Context) -> Option<u64> {
-        let block = |extent| Block {
-            bytes,
-            device,
-            context,
-            extent,
-            is_freed: false,
-            number: 0,
+        let length = extent_bytes(bytes)?;
+        let extent = || {
+            let Spare { range, memory, .. } = self.spares.take(length, |of| of == device)?;
+            self.extents
+                .insert(range.start, Extent::new(length, device, memory));
+            Some(range.start)
         };
-        if bytes < SMALL
-            && let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes))
-        {
-            self.insert(address, block(address / GRANULE * GRANULE));
-            return Some(address);
-        }
-        let fits = |start: &u64| {
-            let extent = &self.extents[start];
-            extent.device == device && extent.length == extent_bytes(bytes)
-        };
-        let at = self.spares.iter().position(fits)?;
-        let start = self.spares.swap_remove(at);
-        Some(self.place(start, block(start)))
+        let address = self.pools.entry(device).or_default().place(bytes, extent)?;
+        Some(self.insert(address, bytes, device, context))
     }
 
-    /// Maps a new extent, which is charged, and places a block in it.
+    /// Maps a new extent, which is charged, and places a block in it that [`Store::reuse`] has found no place for.
     ///
     /// # Errors
     /// The driver's, or that there are no addresses.
     pub fn map(&mut self, bytes: u64, device: c_int, context: Context) -> Result<u64, Code> {
         let arena = self.arena.as_mut().ok_or(Code::INVALID_VALUE)?;
         let (start, length) = arena.take(bytes).ok_or(Code::MEMORY_ALLOCATION)?;
-        match back(start, length, device, &self.guests) {
-            Ok(handle) => {
-                let extent = Extent {
-                    length,
-                    device,
-                    backing: Backing::Device(handle),
-                    shared: None,
-                    stays: false,
-                };
-                self.extents.insert(start, extent);
+        match back(Range::new(start, length), device, &self.guests) {
+            Ok(memory) => {
                 room::mapped(device, length);
-                self.have_margin(device);
-                let block = Block {
-                    bytes,
-                    device,
-                    context,
-                    extent: start,
-                    is_freed: false,
-                    number: 0,
-                };
-                Ok(self.place(start, block))
+                self.extents.insert(start, Extent::new(length, device, memory));
             }
             Err(code) => {
                 arena.give(start, length);
-                Err(code)
+                return Err(code);
             }
         }
+        let pool = self.pools.entry(device).or_default();
+        let address = pool
+            .place(bytes, || Some(start))
+            .expect("an empty granule has room");
+        Ok(self.insert(address, bytes, device, context))
     }
 
-    /// Maps the margin, if it is not there. What a context is charged includes it.
-    fn have_margin(&mut self, device: c_int) {
-        let Some(arena) = self.arena.as_ref().filter(|_| self.margin.is_none()) else {
-            return;
-        };
-        if !room::has_margin(device) {
-            return;
-        }
-        let start = arena.base() - GRANULE;
-        if let Ok(handle) = back(start, GRANULE, device, &self.guests) {
-            self.margin = Some(Margin {
-                start,
-                device,
-                handle,
-            });
-        }
-    }
-
-    /// A block is there, with a number of its own.
-    fn insert(&mut self, address: u64, block: Block) {
+    /// A block is there, with a number of its own; its address.
+    fn insert(&mut self, address: u64, bytes: u64, device: c_int, context: Context) -> u64 {
         self.placed += 1;
-        let number = self.placed;
-        self.blocks.insert(address, Block { number, ..block });
-    }
-
-    fn place(&mut self, start: u64, block: Block) -> u64 {
-        let (mut address, mut extent) = (start, start);
-        if block.bytes < SMALL {
-            let pool = self.pools.entry(block.device).or_default();
-            pool.add(start);
-            address = pool.take(block.bytes).expect("an empty granule has room");
-            // Whatever granule the pool has chosen.
-            extent = address / GRANULE * GRANULE;
-        }
-        self.insert(address, Block { extent, ..block });
+        let block = Block {
+            bytes,
+            device,
+            context,
+            is_freed: false,
+            number: self.placed,
+        };
+        self.blocks.insert(address, block);
         address
     }
 
@@ -278,51 +224,54 @@ impl Store {
     /// Frees a block that no work uses any more. The bytes on its device that are not mapped any more.
     pub fn free(&mut self, address: u64) -> Option<(c_int, u64)> {
         let block = self.blocks.remove(&address)?;
-        if block.bytes < SMALL {
-            let pool = self.pools.entry(block.device).or_default();
-            if pool.give(address, block.bytes) == Left::Shared {
-                return Some((block.device, 0));
-            }
-        }
-        let extent = self.extents.get(&block.extent)?;
-        let spare: u64 = self.spares_of(block.device).map(|(_, length)| length).sum();
-        if !extent.stays && spare + extent.length <= room::may_keep(block.device) {
-            self.spares.push(block.extent);
+        let pool = self.pools.entry(block.device).or_default();
+        let Some(start) = pool.give(address, block.bytes) else {
             return Some((block.device, 0));
-        }
-        Some((block.device, self.unmap(block.extent)))
-    }
-
-    fn spares_of(&self, device: c_int) -> impl Iterator<Item = (u64, u64)> {
-        let extents = &self.extents;
-        let all = self.spares.iter().map(move |start| (*start, &extents[start]));
-        all.filter(move |(_, extent)| extent.device == device)
-            .map(|(start, extent)| (start, extent.length))
+        };
+        let extent = self.extents.remove(&start)?;
+        let range = Range::new(start, extent.length);
+        let Backing::Device(memory) = extent.backing else {
+            self.recycle(range);
+            return Some((extent.device, range.bytes));
+        };
+        let spare = Spare {
+            range,
+            device: extent.device,
+            memory,
+        };
+        let most = if extent.stays {
+            0
+        } else {
+            room::may_keep(extent.device)
+        };
+        let gone = self.spares.keep(spare, most);
+        Some((extent.device, gone.map_or(0, |spare| self.unmap(spare))))
     }
 
     /// Unmaps a device's spares; their bytes.
     pub fn release_spares(&mut self, device: c_int) -> u64 {
-        let gone: Vec<u64> = self.spares_of(device).map(|(start, _)| start).collect();
-        self.spares.retain(|start| !gone.contains(start));
-        gone.into_iter().map(|start| self.unmap(start)).sum()
+        let gone = self.spares.take_all(Some(device)).into_iter();
+        gone.map(|spare| self.unmap(spare)).sum()
     }
 
-    /// Takes an extent away as a whole; its bytes.
-    fn unmap(&mut self, start: u64) -> u64 {
-        let Some(extent) = self.extents.remove(&start) else {
-            return 0;
-        };
-        if let Backing::Device(handle) = extent.backing {
-            room::unmapping(extent.device, extent.length);
-            take_away(start, extent.length, handle);
-        }
+    /// Takes away what was behind an extent; its bytes.
+    fn unmap(&mut self, spare: Spare<c_int>) -> u64 {
+        let Spare {
+            range,
+            device,
+            memory,
+        } = spare;
+        room::unmapping(device, range.bytes);
+        release(range, memory);
+        self.recycle(range);
+        range.bytes
+    }
+
+    /// Addresses with nothing behind them are free again.
+    fn recycle(&mut self, range: Range) {
         if let Some(arena) = self.arena.as_mut() {
-            arena.give(start, extent.length);
+            arena.give(range.start, range.bytes);
         }
-        if let Some(margin) = self.margin.take_if(|_| self.extents.is_empty()) {
-            take_away(margin.start, GRANULE, margin.handle);
-        }
-        extent.length
     }
 
     /// Frees all blocks of a context, which is gone. What is not mapped any more, by device.
@@ -338,11 +287,13 @@ impl Store {
             return;
         }
         self.guests.push(device);
-        for (&start, extent) in self.extents.iter().filter(|(_, extent)| extent.device != device) {
-            allow(start, extent.length, device);
-        }
-        if let Some(margin) = self.margin.as_ref().filter(|margin| margin.device != device) {
-            allow(margin.start, GRANULE, device);
+        let extents = self
+            .extents
+            .iter()
+            .map(|(&start, extent)| (Range::new(start, extent.length), extent.device));
+        let spares = self.spares.iter().map(|spare| (spare.range, spare.device));
+        for (range, _) in extents.chain(spares).filter(|(_, of)| *of != device) {
+            lend(range, device);
         }
     }
 
@@ -350,9 +301,9 @@ impl Store {
     ///
     /// # Errors
     /// The driver's.
-    pub fn back(&self, start: u64) -> Result<u64, Code> {
+    pub fn back(&self, start: u64) -> Result<Physical, Code> {
         let extent = self.extents.get(&start).ok_or(Code::INVALID_VALUE)?;
-        back(start, extent.length, extent.device, &self.guests)
+        back(Range::new(start, extent.length), extent.device, &self.guests)
     }
 
     /// Lets other processes have an extent, which stays where it is from here on; its bytes and the number of its
@@ -366,12 +317,12 @@ impl Store {
         if let Some(shared) = &extent.shared {
             return Ok((extent.length, shared.number));
         }
-        let Backing::Device(handle) = extent.backing else {
+        let Backing::Device(memory) = &extent.backing else {
             return Err(Code::INVALID_VALUE);
         };
-        let file = driver().export(handle)?;
+        let file = driver().export(memory.handle())?;
         self.shares += 1;
-        extent.shared = Some(Shared {
+        extent.shared = Some(ExportedMemory {
             // SAFETY: made just now, for this alone.
             file: unsafe { OwnedFd::from_raw_fd(file) },
             number: self.shares,
@@ -390,8 +341,8 @@ impl Store {
 
     /// The memory at the address stays where it is: another device than a GPU may use it.
     pub fn stay(&mut self, address: u64) {
-        if let Some((_, block)) = self.find(address)
-            && let Some(extent) = self.extents.get_mut(&block.extent)
+        if let Some((start, _)) = self.find(address)
+            && let Some(extent) = self.extents.get_mut(&extent_of(start))
         {
             extent.stays = true;
         }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 pub use mgb_abi::error::Code;
-pub use mgb_core::driver::{Context, Driver, Entered, Event, Node, POSIX_FILE, Stream};
+pub use mgb_core::driver::{Context, Driver, Entered, Event, GraphNode, POSIX_FILE, Stream};
 
 use crate::{driver, names};
 

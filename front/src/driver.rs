@@ -10,9 +10,9 @@ use crate::names::{COUNT, NAMES};
 use crate::search;
 use crate::search::Library;
 
-/// CUDA's `CUDA_ERROR_NOT_FOUND`,
+/// CUDA's `CUDA_ERROR_NOT_FOUND`: the driver has no such function.
 const NOT_FOUND: c_int = 500;
-/// and `CUDA_ERROR_STUB_LIBRARY`: the library that was loaded is not the driver's.
+/// CUDA's `CUDA_ERROR_STUB_LIBRARY`: the library that was loaded is not the driver's.
 const STUB_LIBRARY: c_int = 34;
 
 unsafe extern "C" {

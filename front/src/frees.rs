@@ -36,7 +36,7 @@ struct Freed {
     number: u64,
     device: c_int,
     until: Until,
-    /// Frees it.
+    /// Frees the memory, and gives back what it is charged.
     end: Box<dyn FnOnce() + Send>,
 }
 

@@ -11,7 +11,7 @@ use mgb_abi::launch::DriverLaunchConfig;
 use mgb_core::captures;
 use parking_lot::RwLock;
 
-use crate::calls::{Code, Node, Stream, driver};
+use crate::calls::{Code, GraphNode, Stream, driver};
 use crate::graph_memory::{self, Footprint};
 use crate::kernels::{self, Warps};
 use crate::native::{own, per_thread};
@@ -80,13 +80,13 @@ impl Contents {
         }
         for node in nodes {
             match driver().node(node) {
-                Node::Kernel(grid, block) => {
+                GraphNode::Kernel(grid, block) => {
                     self.kernels.count += 1;
                     self.kernels.largest = self.kernels.largest.max(Warps::of(grid, block));
                 }
-                Node::Graph(inner) => self.add(inner),
-                Node::Memory(device, bytes) => self.memory.add(device, bytes),
-                Node::Other => {}
+                GraphNode::Graph(inner) => self.add(inner),
+                GraphNode::Memory(device, bytes) => self.memory.add(device, bytes),
+                GraphNode::Other => {}
             }
         }
     }

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mgb_core::arena::extent_of;
 use mgb_core::gate;
 use mgb_core::notice;
 use parking_lot::Mutex;
@@ -43,7 +44,7 @@ impl Owner {
 
 /// What a handle says: the owner, the extent, its memory's number, and where in it the block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shared {
+struct HandleContent {
     owner: Owner,
     start: u64,
     number: u64,
@@ -51,7 +52,7 @@ struct Shared {
     offset: u64,
 }
 
-impl Shared {
+impl HandleContent {
     fn encode(self) -> IpcHandle {
         let Owner([first, second]) = self.owner;
         let extent = [self.start, self.length, self.offset, self.number];
@@ -60,9 +61,9 @@ impl Shared {
         ])
     }
 
-    fn decode(handle: &IpcHandle) -> Option<Shared> {
+    fn decode(handle: &IpcHandle) -> Option<HandleContent> {
         let [magic, first, second, start, length, offset, number, _] = handle.0;
-        (magic == MAGIC && offset < length).then_some(Shared {
+        (magic == MAGIC && offset < length).then_some(HandleContent {
             owner: Owner([first, second]),
             start,
             number,
@@ -161,7 +162,7 @@ fn answer(guest: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// Asks the owner for a descriptor of the extent.
-fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
+fn ask(shared: &HandleContent) -> rustix::io::Result<Option<OwnedFd>> {
     let socket = socket()?;
     set_socket_timeout(&socket, Timeout::Recv, Some(OWNER_TIMEOUT))?;
     rustix::net::connect(&socket, &shared.owner.address()?)?;
@@ -181,27 +182,28 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
 
 /// A handle to the block that the address lies in, as the driver's handles are to whole allocations. `None`: no
 /// block is there.
-fn share(address: u64) -> Option<Result<Shared, Code>> {
-    let (start, block) = allocations::lock().find(address)?;
+fn share(address: u64) -> Option<Result<HandleContent, Code>> {
+    let (start, _) = allocations::lock().find(address)?;
+    let extent = extent_of(start);
     let Some(owner) = owner() else {
         return Some(Err(Code::INVALID_HANDLE));
     };
     // No extent is in host memory then.
     let _inside = gate::enter();
     let shared = allocations::lock()
-        .share(block.extent)
-        .map(|(length, number)| Shared {
+        .share(extent)
+        .map(|(length, number)| HandleContent {
             owner,
-            start: block.extent,
+            start: extent,
             number,
             length,
-            offset: start - block.extent,
+            offset: start - extent,
         });
     Some(shared)
 }
 
 /// Maps what a handle stands for; the address of the block.
-fn open(shared: &Shared) -> Result<u64, Code> {
+fn open(shared: &HandleContent) -> Result<u64, Code> {
     if owner_if_any() == Some(shared.owner) {
         return Err(Code::INVALID_CONTEXT);
     }
@@ -298,7 +300,7 @@ fn close(address: u64) -> bool {
 /// # Safety
 /// `pointer` is null or can be written.
 unsafe fn open_to(pointer: *mut u64, handle: &IpcHandle, native: impl FnOnce() -> Code) -> Code {
-    let Some(shared) = Shared::decode(handle).filter(|_| !pointer.is_null()) else {
+    let Some(shared) = HandleContent::decode(handle).filter(|_| !pointer.is_null()) else {
         return native();
     };
     match open(&shared) {

@@ -2,54 +2,46 @@
 
 use std::ffi::c_int;
 
+use mgb_core::memory::{self, Physical, Range};
 use mgb_core::notice;
 
 use crate::calls::{Code, driver};
-use crate::physical;
+use crate::{physical, room};
 
-/// Puts physical memory behind addresses, which `guests` may use beside its device; its handle.
+/// Puts physical memory behind an extent, which `guests` may use beside its device.
 ///
 /// # Errors
 /// The driver's.
-pub fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64, Code> {
-    let handle = physical::create(device, length)?;
-    map(start, length, device, guests, handle)?;
-    Ok(handle)
-}
-
-/// Maps it. Where that fails it is freed.
-fn map(start: u64, length: u64, device: c_int, guests: &[c_int], handle: u64) -> Result<(), Code> {
-    let mut code = driver().map(start, length, handle);
-    if code == Code::SUCCESS {
-        code = driver().allow(start, length, device);
-        if code == Code::SUCCESS {
-            for &guest in guests.iter().filter(|guest| **guest != device) {
-                allow(start, length, guest);
-            }
-            return Ok(());
-        }
-        driver().unmap(start, length);
+pub fn back(range: Range, device: c_int, guests: &[c_int]) -> Result<Physical, Code> {
+    let create = |bytes| physical::create(device, bytes);
+    let memory = memory::back_extent(driver(), range, device, room::has_margin(device), &create)
+        .map_err(|failure| failure.code)?;
+    for &guest in guests.iter().filter(|guest| **guest != device) {
+        lend(range, guest);
     }
-    driver().release(handle);
-    Err(code)
+    Ok(memory)
 }
 
-/// Lets another device use memory. Devices without a path to each other cannot, as natively.
-pub fn allow(start: u64, length: u64, device: c_int) {
-    let code = driver().allow(start, length, device);
-    if code != Code::SUCCESS {
+/// Lets another device use an extent. Devices without a path to each other cannot, as natively.
+pub fn lend(range: Range, device: c_int) {
+    if let Err(failure) = memory::lend(driver(), range, device) {
         notice::once(
             "peer",
-            format_args!("device {device} cannot use memory of another device ({code})"),
+            format_args!(
+                "device {device} cannot use memory of another device ({})",
+                failure.code
+            ),
         );
     }
+    memory::lend_margin(driver(), device);
 }
 
-/// Takes memory from behind addresses, and frees it.
-pub fn take_away(start: u64, length: u64, handle: u64) {
-    for code in [driver().unmap(start, length), driver().release(handle)] {
-        if code != Code::SUCCESS {
-            notice::once("release", format_args!("failed to free device memory ({code})"));
-        }
+/// Takes memory from behind an extent, and frees it.
+pub fn release(range: Range, memory: Physical) {
+    if let Err(failure) = memory::release_extent(driver(), range, memory) {
+        notice::once(
+            "release",
+            format_args!("failed to free device memory ({})", failure.code),
+        );
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
 
+use mgb_core::arena::extent_bytes;
 use mgb_core::gate;
 use parking_lot::Mutex;
 
@@ -66,7 +67,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
             return Ok(address);
         }
     }
-    let extent = allocations::extent_bytes(bytes);
+    let extent = extent_bytes(bytes).ok_or(Code::MEMORY_ALLOCATION)?;
     if room::refuses_first(device, extent) || !room::charge(device, extent) {
         return Err(Code::MEMORY_ALLOCATION);
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::calls::{Code, POSIX_FILE, driver};
 
-/// CUDA's `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
+/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`: whether network cards can reach mapped memory.
 const RDMA_SUPPORTED: c_int = 110;
 
 /// The driver has refused to make memory for other processes.

@@ -10,7 +10,7 @@ use crate::calls::Code;
 use crate::native::own;
 use crate::{physical, program_memory};
 
-/// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
+/// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`: the context that an address was allocated in.
 const CONTEXT: c_uint = 1;
 /// `CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE`, a number of four bytes, as of an H100's driver 580: whether
 /// `cuIpcGetMemHandle` takes the address,
@@ -31,19 +31,19 @@ fn find(address: u64) -> Option<(u64, Block)> {
 }
 
 /// What the front knows better than the driver, in as many bytes as CUDA writes.
-enum Known {
+enum AttributeValue {
     Number(u32),
     Word(u64),
 }
 
-impl Known {
-    fn of((start, block): (u64, Block), attribute: c_uint) -> Option<Known> {
+impl AttributeValue {
+    fn of((start, block): (u64, Block), attribute: c_uint) -> Option<AttributeValue> {
         match attribute {
-            CONTEXT => Some(Known::Word(block.context as u64)),
-            LEGACY_IPC => Some(Known::Number(u32::from(physical::is_shareable()))),
-            RANGE_START => Some(Known::Word(start)),
-            RANGE_SIZE => Some(Known::Word(block.bytes)),
-            HANDLE_TYPES => Some(Known::Word(0)),
+            CONTEXT => Some(AttributeValue::Word(block.context as u64)),
+            LEGACY_IPC => Some(AttributeValue::Number(u32::from(physical::is_shareable()))),
+            RANGE_START => Some(AttributeValue::Word(start)),
+            RANGE_SIZE => Some(AttributeValue::Word(block.bytes)),
+            HANDLE_TYPES => Some(AttributeValue::Word(0)),
             _ => None,
         }
     }
@@ -54,8 +54,8 @@ impl Known {
         // SAFETY: contract of this function.
         unsafe {
             match self {
-                Known::Number(value) => place.cast::<u32>().write_unaligned(value),
-                Known::Word(value) => place.cast::<u64>().write_unaligned(value),
+                AttributeValue::Number(value) => place.cast::<u32>().write_unaligned(value),
+                AttributeValue::Word(value) => place.cast::<u64>().write_unaligned(value),
             }
         }
     }
@@ -103,7 +103,7 @@ own! {
         if attribute == P2P_TOKENS {
             stay(address, 1);
         }
-        match find(address).and_then(|found| Known::of(found, attribute)) {
+        match find(address).and_then(|found| AttributeValue::of(found, attribute)) {
             Some(value) if !data.is_null() => {
                 // SAFETY: not null, so it can be written: CUDA's contract of the function.
                 unsafe { value.write(data) };
@@ -123,7 +123,7 @@ own! {
         for at in 0..count as usize {
             // SAFETY: the driver has read and written that many: CUDA's contract of the function.
             let (attribute, place) = unsafe { (*attributes.add(at), *data.add(at)) };
-            if let Some(value) = Known::of(found, attribute) {
+            if let Some(value) = AttributeValue::of(found, attribute) {
                 // SAFETY: as above.
                 unsafe { value.write(place) };
             }

@@ -15,22 +15,22 @@ use crate::{room, session};
 
 /// What is known of a pool.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct PoolRecord {
     /// The device that it is charged on; `None`: its memory is no device's, or another process's.
     device: Option<c_int>,
     /// The program has made it with a limit.
     is_limited: bool,
 }
 
-static POOLS: Mutex<Option<HashMap<usize, Known>>> = Mutex::new(None);
+static POOLS: Mutex<Option<HashMap<usize, PoolRecord>>> = Mutex::new(None);
 
 fn note(pool: usize, device: Option<c_int>, is_limited: bool) {
-    let known = Known { device, is_limited };
+    let known = PoolRecord { device, is_limited };
     POOLS.lock().get_or_insert_default().insert(pool, known);
 }
 
 /// What is known of a pool, which is looked up if nothing is.
-fn known(pool: usize, current: c_int) -> Known {
+fn known(pool: usize, current: c_int) -> PoolRecord {
     if let Some(known) = POOLS.lock().get_or_insert_default().get(&pool) {
         return *known;
     }
@@ -39,7 +39,7 @@ fn known(pool: usize, current: c_int) -> Known {
     let of = (0..devices).find(|device| driver().default_pool_of(*device) == Some(pool));
     let device = Some(of.unwrap_or(current));
     note(pool, device, false);
-    Known {
+    PoolRecord {
         device,
         is_limited: false,
     }
@@ -116,7 +116,7 @@ unsafe fn seen(code: Code, pool: *const usize, device: Option<c_int>) -> Code {
     // SAFETY: contract of this function.
     if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| code == Code::SUCCESS) {
         let mut pools = POOLS.lock();
-        pools.get_or_insert_default().entry(*pool).or_insert(Known {
+        pools.get_or_insert_default().entry(*pool).or_insert(PoolRecord {
             device,
             is_limited: false,
         });

@@ -14,7 +14,7 @@ const INTERPRETERS: [(&str, &[&str]); 8] = [
     ("Rscript", &[]),
 ];
 
-/// The name.
+/// The name of the program: of its script, where an interpreter runs it.
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {

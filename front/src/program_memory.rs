@@ -52,7 +52,7 @@ impl Made {
 pub struct Memory {
     /// The device it is of.
     pub device: c_int,
-    /// Its bytes.
+    /// The size in bytes, as the program asked for it.
     pub bytes: u64,
     /// What it was made as.
     pub made: Made,
@@ -74,7 +74,7 @@ pub struct Memory {
 /// Where memory is mapped.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Its bytes.
+    /// How many bytes are mapped.
     pub bytes: u64,
     /// Where in the memory it begins.
     pub offset: u64,
@@ -87,9 +87,9 @@ pub struct Mapping {
 /// All of it that this process has made.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// By name.
+    /// What the program has made, by the program's handle of it.
     pub memory: HashMap<u64, Memory>,
-    /// By start.
+    /// Where it is mapped, by first address.
     pub mappings: BTreeMap<u64, Mapping>,
     /// Names that are other numbers than the driver's handles.
     names: HashMap<u64, u64>,

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use mgb_core::arena::Arena;
+use mgb_core::memory::place_margin;
 use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 
@@ -46,10 +47,10 @@ fn is_wanted() -> bool {
 pub fn reserve() -> Option<Arena> {
     for (wanted, bytes) in ADDRESS_RANGES {
         if let Ok(base) = driver().reserve(bytes, wanted) {
-            // Granules start at multiples of the granule; the rest of the reservation is only addresses. The
-            // first one is the margin.
-            let start = base.next_multiple_of(GRANULE) + GRANULE;
-            return Some(Arena::new(start, bytes - 2 * GRANULE));
+            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
+            let start = base.next_multiple_of(GRANULE);
+            place_margin(start);
+            return Some(Arena::new(start + GRANULE, bytes - 2 * GRANULE));
         }
     }
     notice::once(

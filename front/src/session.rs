@@ -16,7 +16,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// A process under MGB.
 pub struct Session {
-    /// Its connection.
+    /// The connection of the process to mgbd.
     pub client: &'static Client,
     /// mgbd's number of each device of the program.
     pub gpus: Vec<u32>,

@@ -39,9 +39,9 @@ pub enum Source {
 /// What a call may make a source take.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
-    /// The source.
+    /// The pool or the graphs of a device, by which the driver takes memory.
     pub source: Source,
-    /// Its device.
+    /// The device whose memory the source takes.
     pub device: c_int,
     /// Bytes at most, beyond what the source keeps unused if it is a pool.
     pub bytes: u64,
@@ -51,7 +51,7 @@ pub struct Want {
 
 /// What is known of a source.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct SourceAccount {
     device: c_int,
     /// In whole granules.
     charged: u64,
@@ -63,7 +63,7 @@ struct Known {
     is_ending: bool,
 }
 
-static KNOWN: Mutex<Option<HashMap<Source, Known>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HashMap<Source, SourceAccount>>> = Mutex::new(None);
 static USED_ANY: AtomicBool = AtomicBool::new(false);
 /// Rises when graphs may have lost memory that they had.
 static GRAPHS_LOST: AtomicU64 = AtomicU64::new(0);
@@ -118,7 +118,7 @@ impl Source {
         };
     }
 
-    fn with<T>(self, change: impl FnOnce(&mut Known) -> T) -> Option<T> {
+    fn with<T>(self, change: impl FnOnce(&mut SourceAccount) -> T) -> Option<T> {
         KNOWN.lock().get_or_insert_default().get_mut(&self).map(change)
     }
 
@@ -284,13 +284,16 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
         // A pool may be of a device that the process has not used yet.
         room::begin(want.device);
         let mut all = KNOWN.lock();
-        let known = all.get_or_insert_default().entry(want.source).or_insert(Known {
-            device: want.device,
-            charged: 0,
-            held: 0,
-            users: 0,
-            is_ending: false,
-        });
+        let known = all
+            .get_or_insert_default()
+            .entry(want.source)
+            .or_insert(SourceAccount {
+                device: want.device,
+                charged: 0,
+                held: 0,
+                users: 0,
+                is_ending: false,
+            });
         known.users += 1;
     }
     let mut code = Code::MEMORY_ALLOCATION;
@@ -315,7 +318,7 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
 }
 
 /// Tells mgbd what the source holds.
-fn publish(known: &mut Known, held: u64) {
+fn publish(known: &mut SourceAccount, held: u64) {
     let before = std::mem::replace(&mut known.held, held);
     if held >= before {
         room::mapped_exactly(known.device, held - before);
@@ -324,7 +327,7 @@ fn publish(known: &mut Known, held: u64) {
     }
 }
 
-fn all() -> Vec<(Source, Known)> {
+fn all() -> Vec<(Source, SourceAccount)> {
     let known = KNOWN.lock();
     let all = known.iter().flatten();
     all.map(|(source, known)| (*source, *known)).collect()
@@ -421,8 +424,8 @@ pub fn forget(device: c_int) {
     forget_all(|_, known| known.device == device);
 }
 
-fn forget_all(which: impl Fn(Source, &Known) -> bool) {
-    let gone: Vec<Known> = {
+fn forget_all(which: impl Fn(Source, &SourceAccount) -> bool) {
+    let gone: Vec<SourceAccount> = {
         let mut all = KNOWN.lock();
         let gone = all
             .get_or_insert_default()

@@ -16,7 +16,7 @@ use crate::allocations;
 use crate::calls::{Code, driver};
 use crate::live_contexts::Using;
 use crate::room::{Saved, Shut, Swapper};
-use crate::{live_contexts, program_swap, swap_transfer, trace};
+use crate::{live_contexts, program_swap, room, swap_transfer, trace};
 
 /// How long to wait at a time for a thread that wants to go on.
 const WANTED_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,6 +40,8 @@ impl Swapper for ByStore {
     }
 
     fn save(&self, device: c_int, mut watch: Watch) -> Box<dyn Saved> {
+        let spares = allocations::lock().release_spares(device);
+        room::spares_are_gone(device, spares);
         let (starts, in_extents) = swap_transfer::save_all(device, &mut watch);
         let (names, made) = program_swap::save_all(device, &mut watch);
         let freed = in_extents + made;

@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use mgb_core::host_bytes::HostBytes;
-use mgb_core::memory::{self, Offload, Range, Restore, granted};
+use mgb_core::memory::{self, Offload, Physical, Range, Restore, granted};
 use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
@@ -38,13 +38,11 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
     let leaves = |extent: &Extent| extent.device == device && !extent.stays;
     let mut extents = Vec::new();
     for (&start, extent) in allocations::lock().extents.iter() {
-        if let Backing::Device(handle) = extent.backing
-            && leaves(extent)
-        {
-            extents.push((Range::new(start, extent.length), handle));
+        if matches!(extent.backing, Backing::Device(_)) && leaves(extent) {
+            extents.push(Range::new(start, extent.length));
         }
     }
-    let bytes = extents.iter().map(|(range, _)| range.bytes).sum();
+    let bytes = extents.iter().map(|range| range.bytes).sum();
     if bytes == 0 {
         return (Vec::new(), 0);
     }
@@ -67,8 +65,8 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
 /// Extents on their way to the host.
 struct Leaving {
     device: c_int,
-    /// Where each is, and the driver's handle of its memory.
-    extents: Vec<(Range, u64)>,
+    /// Where each is.
+    extents: Vec<Range>,
     /// The first that has not begun.
     next: usize,
     /// The starts of those that are there.
@@ -78,18 +76,22 @@ struct Leaving {
 // SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory.
 unsafe impl Offload for Leaving {
     fn next(&mut self) -> Option<Range> {
-        let &(range, _) = self.extents.get(self.next)?;
+        let &range = self.extents.get(self.next)?;
         self.next += 1;
         Some(range)
     }
 
     fn done(&mut self, index: usize, bytes: HostBytes) {
-        let (range, handle) = self.extents[index];
+        let range = self.extents[index];
         room::unmapping(self.device, range.bytes);
-        if let Some(extent) = allocations::lock().extents.get_mut(&range.start) {
-            extent.backing = Backing::Host(bytes);
+        let before = {
+            let mut store = allocations::lock();
+            let extent = store.extents.get_mut(&range.start);
+            extent.map(|extent| std::mem::replace(&mut extent.backing, Backing::Host(bytes)))
+        };
+        if let Some(Backing::Device(memory)) = before {
+            mapping::release(range, memory);
         }
-        mapping::take_away(range.start, range.bytes, handle);
         self.left.push(range.start);
     }
 }
@@ -149,7 +151,7 @@ unsafe impl Restore for Coming<'_> {
     fn next(&mut self) -> Option<(Range, HostBytes)> {
         loop {
             let &start = self.starts.next()?;
-            let Some(handle) = memory_behind(start) else {
+            let Some(memory) = memory_behind(start) else {
                 continue;
             };
             let mut store = allocations::lock();
@@ -157,7 +159,7 @@ unsafe impl Restore for Coming<'_> {
                 continue;
             };
             // What an extent has is its own again before the gate opens.
-            let before = std::mem::replace(&mut extent.backing, Backing::Device(handle));
+            let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
             if let Backing::Host(bytes) = before {
                 let range = Range::new(start, extent.length);
                 self.begun.push(range);
@@ -178,7 +180,7 @@ unsafe impl Restore for Coming<'_> {
 }
 
 /// Memory behind an extent that has none.
-fn memory_behind(start: u64) -> Option<u64> {
+fn memory_behind(start: u64) -> Option<Physical> {
     // The lock is not held between two tries.
     let back = || allocations::lock().back(start);
     let report = |code: &Code| {

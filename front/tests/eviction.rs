@@ -105,6 +105,26 @@ fn resume(node: &Node, running: &Running) {
     run(&mut node.mgb(&["resume", &running.pid().to_string()])).success();
 }
 
+/// Memory that a program has freed and that is kept for its next allocation has no bytes that must come back.
+#[test]
+fn what_is_freed_does_not_go_to_the_host() {
+    let program = pauses("freed");
+    // So large that something is kept.
+    let node = Node::start("1x8GiB", "mgb");
+    let first = start(&node, &program, &["40", "20", "50"]);
+    wait::until("it holds its memory, and what it has freed", || {
+        (node.view().gpus[0].resident_bytes == 42 << 20).then_some(())
+    });
+    assert_eq!(suspended(&node, &first), [40 << 20]);
+    wait::until("nothing is left", || {
+        let gpu = &node.view().gpus[0];
+        (gpu.resident_bytes == 0 && gpu.reserved_bytes == 0).then_some(())
+    });
+    resume(&node, &first);
+    is_right(first);
+    node.wait_until_empty();
+}
+
 #[test]
 fn who_is_suspended_leaves_and_goes_on_after() {
     let program = pauses("suspended");

@@ -9,25 +9,25 @@ use mgb_core::driver::Driver;
 use parking_lot::Mutex;
 
 /// What holds the addresses of the arena.
-enum Holder {
+enum AddressHolder {
     Nothing,
     /// The mapping at this address, of this many bytes.
     Mapping(u64, u64),
     Driver,
 }
 
-static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nothing);
+static HOLDER: Mutex<AddressHolder> = Mutex::new(AddressHolder::Nothing);
 
 /// Holds the first of these ranges (start and length) that is free; ranges that start at 0 have no fixed
 /// address yet and are skipped. `None`: the driver is loaded already, or no range is free.
 pub fn hold(ranges: &[(u64, u64)]) -> Option<(u64, u64)> {
     let mut holder = HOLDER.lock();
-    if matches!(*holder, Holder::Driver) {
+    if matches!(*holder, AddressHolder::Driver) {
         return None;
     }
     let mut chosen = ranges.iter().copied().filter(|&(base, _)| base != 0);
     let (base, bytes) = chosen.find(|&(base, bytes)| map(base, bytes))?;
-    *holder = Holder::Mapping(base, bytes);
+    *holder = AddressHolder::Mapping(base, bytes);
     Some((base, bytes))
 }
 
@@ -39,8 +39,8 @@ pub fn hold(ranges: &[(u64, u64)]) -> Option<(u64, u64)> {
 pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<Driver, String> {
     let mut holder = HOLDER.lock();
     let held = match *holder {
-        Holder::Mapping(base, bytes) => Some((base, bytes)),
-        Holder::Nothing | Holder::Driver => None,
+        AddressHolder::Mapping(base, bytes) => Some((base, bytes)),
+        AddressHolder::Nothing | AddressHolder::Driver => None,
     };
     // As the driver finds it where programs do not allocate before.
     if let Some((base, bytes)) = held {
@@ -55,7 +55,7 @@ pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<
             Err(code) => return Err(format!("{LOST}: {code}")),
         }
     }
-    *holder = Holder::Driver;
+    *holder = AddressHolder::Driver;
     Ok(driver)
 }
 

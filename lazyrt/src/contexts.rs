@@ -16,7 +16,7 @@ static SET_UP: OnceLock<fn() -> Result<(), Code>> = OnceLock::new();
 static READY: AtomicU64 = AtomicU64::new(0);
 /// The GPUs whose contexts are being set up, and the threads that do it.
 static BEING_SET_UP: Mutex<Vec<(u32, ThreadId)>> = Mutex::new(Vec::new());
-/// Of [`BEING_SET_UP`].
+/// Notified when a thread is gone from [`BEING_SET_UP`].
 static SET_UP_ENDED: Condvar = Condvar::new();
 
 fn bit(gpu: u32) -> u64 {

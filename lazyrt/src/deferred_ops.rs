@@ -12,23 +12,23 @@ const MAX_TASK_BYTES: usize = 16 << 20;
 /// Records kept for one task.
 const MAX_OPS: usize = 4096;
 
-/// One op.
+/// An operation that was called before its task had a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// Host bytes to device memory.
     Copy {
-        /// Where to.
+        /// The device address that is written from.
         to: u64,
-        /// What.
+        /// The bytes, which are the record's own.
         bytes: Box<[u8]>,
     },
     /// Device memory set to a byte.
     Set {
-        /// Where.
+        /// The first device address that is set.
         to: u64,
-        /// The byte.
+        /// The byte that each is set to.
         value: u8,
-        /// How many.
+        /// How many bytes are set.
         bytes: u64,
     },
     /// Host bytes to a device variable.
@@ -37,7 +37,7 @@ pub enum Record {
         symbol: usize,
         /// Offset into it.
         offset: usize,
-        /// What.
+        /// The bytes, which are the record's own.
         bytes: Box<[u8]>,
     },
 }
@@ -60,7 +60,7 @@ impl Records {
         self.list.is_empty()
     }
 
-    /// Keeps one.
+    /// Adds an operation behind those that are recorded.
     pub fn push(&mut self, record: Record) {
         if let Record::Copy { bytes, .. } | Record::Symbol { bytes, .. } = &record {
             self.bytes += bytes.len();

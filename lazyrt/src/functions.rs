@@ -2,7 +2,7 @@
 
 /// One function that libcudart exports.
 pub struct Function {
-    /// Its symbol.
+    /// The symbol that libcudart exports it as.
     pub name: &'static str,
     /// Whether it is passed on as it is.
     pub native: bool,
@@ -15,15 +15,15 @@ pub struct Function {
     /// Whether it describes a copy that a graph is to make, which may be between GPUs.
     pub copies: bool,
     /// Its arguments that mean something else to the runtime than to the program.
-    pub translated: &'static [(Place, Translated)],
+    pub translated: &'static [(ArgumentPlace, Translated)],
 }
 
 /// What such an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
-    /// A stream.
+    /// A `cudaStream_t` of the program.
     Stream,
-    /// An event.
+    /// A `cudaEvent_t` of the program.
     Event,
     /// A device, by its number.
     Device,
@@ -31,7 +31,7 @@ pub enum Translated {
 
 /// Where a call has an argument, by the x86-64 calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ArgumentPlace {
     /// In the integer register of this number.
     Register(usize),
     /// On the stack, this many words up.

@@ -7,7 +7,7 @@ pub type Device = usize;
 
 /// The part of a task that a launch reads without any lock. Never freed, only reused for another task.
 #[derive(Debug)]
-pub struct Shared {
+pub struct LaunchView {
     handle: AtomicU64,
     ready: AtomicBool,
     empty: AtomicBool,
@@ -18,10 +18,10 @@ pub struct Shared {
     resting: AtomicBool,
 }
 
-impl Shared {
+impl LaunchView {
     /// For a new task.
-    pub fn leak() -> &'static Shared {
-        Box::leak(Box::new(Shared {
+    pub fn leak() -> &'static LaunchView {
+        Box::leak(Box::new(LaunchView {
             handle: AtomicU64::new(0),
             ready: AtomicBool::new(false),
             empty: AtomicBool::new(true),

@@ -7,7 +7,7 @@
 //!
 //! Allocation hands out addresses of one arena (`arena`); a task (`task`) is bound to a GPU when mgbd
 //! grants it one (`task_binding`), memory is then put behind its addresses (`mapping`) and may go to the host and
-//! come back (`swap`). `state` holds all of it; launches only look at `task::Shared` and pass the
+//! come back (`swap`). `state` holds all of it; launches only look at `task::LaunchView` and pass the
 //! `gate`.
 
 #![cfg_attr(
@@ -37,7 +37,6 @@ mod functions;
 mod handles;
 mod launch_view;
 mod mapping;
-mod margin;
 mod native;
 mod non_arena_memory;
 mod obey;

@@ -5,7 +5,7 @@
 //! or one of its objects waits.
 
 use mgb_abi::copy::HOST_TO_DEVICE;
-use mgb_core::memory::{self, Failure, Range};
+use mgb_core::memory::{self, Failure, Range, Spare};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::work;
 use mgb_probe::trace::SwapKind;
@@ -14,10 +14,10 @@ use parking_lot::MutexGuard;
 use crate::code::{Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::restore::{self, Failed};
-use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
-use crate::{device, driver_start, margin, native, session};
+use crate::state::{self, Backing, Freed, Key, ProcessState, Returned, TakenExtent};
+use crate::{device, driver_start, native, session};
 
-type Locked = MutexGuard<'static, State>;
+type Locked = MutexGuard<'static, ProcessState>;
 
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
 /// room for all of it, and its GPU is current on this thread. The lock is released meanwhile. `asked`: since
@@ -34,7 +34,7 @@ pub fn all(
         return (state, Ok(()));
     }
     drop(state);
-    let is_swapped = |part: &Part| matches!(part.backing, Backing::Host(_));
+    let is_swapped = |part: &TakenExtent| matches!(part.backing, Backing::Host(_));
     let mut watch = parts.iter().any(is_swapped).then(|| {
         let mut watch = asked.unwrap_or_else(|| Watch::begin(SwapKind::Restored));
         watch.book(Spent::Room);
@@ -50,7 +50,7 @@ pub fn all(
 }
 
 /// Lets another GPU use all of the task's memory.
-pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
+pub fn lend(state: &mut ProcessState, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
     let Ok(driver) = driver_start::get() else {
         return Ok(());
     };
@@ -132,21 +132,21 @@ fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
 /// Does what is left to do for a freed object: memory first, then its addresses, then its room. The caller
 /// holds no lock.
 pub fn finish_free(freed: Freed) {
-    if let Some((address, length, _, memory)) = freed.memory {
+    if let Some(Spare { range, memory, .. }) = freed.memory {
         if let Ok(driver) = driver_start::get()
-            && let Err(failure) = margin::release(driver, Range::new(address, length), memory)
+            && let Err(failure) = memory::release_extent(driver, range, memory)
             && !failure.is_shut_down()
         {
             mgb_core::notice::once("release", format_args!("failed to free device memory: {failure}"));
         }
-        crate::state::lock().recycle(address, length);
+        crate::state::lock().recycle(range);
     }
     give_back(freed.returned);
 }
 
 /// Frees the memory that freed objects left. The caller holds no lock.
 pub fn release_spares() {
-    let spares = crate::state::lock().spares.take_all();
+    let spares = crate::state::lock().spares.take_all(None);
     for memory in spares {
         finish_free(Freed {
             memory: Some(memory),

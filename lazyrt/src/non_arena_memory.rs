@@ -7,7 +7,7 @@ const PART: u64 = 64 << 10;
 
 /// What it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NonArenaKind {
     /// An array, in bytes that it takes.
     Array,
     /// What a pool or the graphs of a GPU hold, in whole granules.
@@ -53,22 +53,22 @@ impl Outside {
     }
 
     /// More of a kind.
-    pub fn add(&mut self, kind: Kind, bytes: u64) {
+    pub fn add(&mut self, kind: NonArenaKind, bytes: u64) {
         let sum = self.sum(kind);
         *sum = sum.saturating_add(rounded(kind, bytes));
     }
 
     /// Less of a kind.
-    pub fn remove(&mut self, kind: Kind, bytes: u64) {
+    pub fn remove(&mut self, kind: NonArenaKind, bytes: u64) {
         let sum = self.sum(kind);
         *sum = sum.saturating_sub(rounded(kind, bytes));
     }
 
-    fn sum(&mut self, kind: Kind) -> &mut u64 {
+    fn sum(&mut self, kind: NonArenaKind) -> &mut u64 {
         match kind {
-            Kind::Array => &mut self.arrays,
-            Kind::Pool => &mut self.pools,
-            Kind::Managed => &mut self.managed,
+            NonArenaKind::Array => &mut self.arrays,
+            NonArenaKind::Pool => &mut self.pools,
+            NonArenaKind::Managed => &mut self.managed,
         }
     }
 
@@ -84,10 +84,10 @@ impl Outside {
     }
 }
 
-fn rounded(kind: Kind, bytes: u64) -> u64 {
+fn rounded(kind: NonArenaKind, bytes: u64) -> u64 {
     match kind {
-        Kind::Array => bytes.checked_next_multiple_of(PART).unwrap_or(u64::MAX),
-        Kind::Pool | Kind::Managed => to_granules(bytes),
+        NonArenaKind::Array => bytes.checked_next_multiple_of(PART).unwrap_or(u64::MAX),
+        NonArenaKind::Pool | NonArenaKind::Managed => to_granules(bytes),
     }
 }
 
@@ -103,13 +103,13 @@ mod tests {
     fn small_arrays_share_granules() {
         let mut outside = Outside::default();
         for _ in 0..32 {
-            outside.add(Kind::Array, 100);
+            outside.add(NonArenaKind::Array, 100);
         }
         assert_eq!(outside.unevictable(), GRANULE);
-        outside.add(Kind::Array, 1);
+        outside.add(NonArenaKind::Array, 1);
         assert_eq!(outside.unevictable(), 2 * GRANULE);
         for _ in 0..33 {
-            outside.remove(Kind::Array, 100);
+            outside.remove(NonArenaKind::Array, 100);
         }
         assert_eq!(outside.unevictable(), 0);
     }
@@ -118,11 +118,11 @@ mod tests {
     fn managed_memory_gives_way() {
         let mut outside = Outside::default();
         outside.set_capacity(10 * GRANULE);
-        outside.add(Kind::Managed, 100 * GRANULE);
+        outside.add(NonArenaKind::Managed, 100 * GRANULE);
         assert_eq!(outside.managed_beside(0), 10 * GRANULE);
         assert_eq!(outside.managed_beside(7 * GRANULE), 3 * GRANULE);
         assert_eq!(outside.managed_beside(70 * GRANULE), 0);
-        outside.remove(Kind::Managed, 99 * GRANULE);
+        outside.remove(NonArenaKind::Managed, 99 * GRANULE);
         assert_eq!(outside.managed_beside(0), GRANULE);
     }
 }

@@ -7,12 +7,12 @@ use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
 
-use crate::state::{Backing, Part};
-use crate::{device, driver_start, margin, session};
+use crate::state::{Backing, TakenExtent};
+use crate::{device, driver_start, session};
 
 /// Brings the bytes of extents to the host, and frees their memory, as far as that is possible; the bytes
 /// that left. The GPU is current on this thread and has no work with them.
-pub fn save_all(parts: &mut [Part], gpu: u32, watch: &mut Watch) -> u64 {
+pub fn save_all(parts: &mut [TakenExtent], gpu: u32, watch: &mut Watch) -> u64 {
     let Ok(driver) = driver_start::get() else {
         return 0;
     };
@@ -45,7 +45,7 @@ struct Extents<'a> {
     gpu: u32,
     /// The first that has not begun.
     next: usize,
-    parts: &'a mut [Part],
+    parts: &'a mut [TakenExtent],
 }
 
 // SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory.
@@ -60,7 +60,7 @@ unsafe impl Offload for Extents<'_> {
         let part = &mut self.parts[index];
         session::unmapping(self.gpu, part.length);
         if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-            && let Err(failure) = margin::release(self.driver, part.range(), memory)
+            && let Err(failure) = memory::release_extent(self.driver, part.range(), memory)
         {
             notice::once("release", format_args!("failed to free device memory: {failure}"));
         }

@@ -6,8 +6,8 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::need::VARIABLES;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
-use crate::launch_view::Shared;
-use crate::state::{self, CHANGED, Device, Key, State};
+use crate::launch_view::LaunchView;
+use crate::state::{self, CHANGED, Device, Key, ProcessState};
 use crate::task::OwnSite;
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, Activation, SiteHint};
@@ -24,7 +24,7 @@ pub fn register() {
 
 /// The task that begins: what its activation allocated for the site, else a new one. A task begun by hand,
 /// without a site, is the program's lazy task.
-fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
+fn beginning(state: &mut ProcessState, site: Option<&Site<'_>>) -> Key {
     let Some(site) = site else {
         let lazy = state.lazy_task();
         let unbound = state
@@ -69,7 +69,7 @@ fn follows_variables(need: &Need) -> bool {
 }
 
 /// Ends the choice of a GPU for the device, if this thread made one.
-fn chose(state: &mut State) {
+fn chose(state: &mut ProcessState) {
     if state.chose(state::current()) {
         CHANGED.notify_all();
     }
@@ -244,7 +244,7 @@ impl Binder for Lazy {
 
     fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
-        let fits = |shared: &&Shared| {
+        let fits = |shared: &&LaunchView| {
             let (device, (gpu, _)) = (state::current(), shared.placement());
             shared.device() == device && state::lets_be_on(gpu) && is_free_for(device, gpu)
         };

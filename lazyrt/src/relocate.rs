@@ -13,13 +13,13 @@ use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
 use crate::code::{Code, Own};
-use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, mapping, margin, native, offload, session, swap};
+use crate::state::{self, Backing, Evicting, Key, ProcessState, TakenExtent};
+use crate::{device, driver_start, mapping, native, offload, session, swap};
 
 /// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.
 pub fn task(number: u64, from: u32, to: u32) -> u64 {
-    let choose = |state: &State| -> Vec<Key> {
+    let choose = |state: &ProcessState| -> Vec<Key> {
         let key = state
             .by_handle(number)
             .filter(|_| !swap::Gathering::is_under_way());
@@ -114,7 +114,7 @@ impl Drop for Scratch<'_> {
 /// Puts new memory of the GPU `to` with the same bytes behind the parts. After an error the GPU `from` can
 /// use all of them, as before.
 fn over(
-    parts: &mut [Part],
+    parts: &mut [TakenExtent],
     (from, old): (u32, i32),
     (to, new): (u32, i32),
     watch: &mut Watch,
@@ -135,7 +135,8 @@ fn over(
     let mut begun = Ok(());
     for part in &*parts {
         let range = Range::new(next, part.length);
-        let memory = margin::physical(driver, range, new).map_err(text);
+        let memory =
+            memory::back(driver, range, new, || driver.create(new, range.bytes, 0, false)).map_err(text);
         begun = memory.and_then(|memory| {
             scratch.memory.push((range, memory));
             memory::lend(driver, range, old).map_err(text)?;
@@ -202,7 +203,7 @@ fn over(
             session::mapped(from, part.length);
         }
     } else {
-        margin::follow(driver, to, new);
+        memory::lend_margin(driver, new);
     }
     watch.book(Spent::Map);
     exchanged

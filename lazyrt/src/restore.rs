@@ -5,10 +5,11 @@ use mgb_core::host_bytes::HostBytes;
 use mgb_core::memory::{self, Failure, Physical, Range, Restore};
 use mgb_core::swaps::Watch;
 use mgb_core::transfer::Copies;
+use mgb_probe::need::margin_bytes;
 
 use crate::code::Code;
-use crate::state::{Backing, Part};
-use crate::{device, driver_start, margin, session};
+use crate::state::{Backing, TakenExtent};
+use crate::{device, driver_start, session};
 
 /// Why there is no memory behind an object.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub enum Failed {
 
 /// Puts memory behind them, as far as that is possible; the bytes that came back.
 pub fn put_all(
-    parts: &mut [Part],
+    parts: &mut [TakenExtent],
     gpu: u32,
     ordinal: i32,
     watch: Option<&mut Watch>,
@@ -29,7 +30,7 @@ pub fn put_all(
     let Ok(driver) = driver_start::get() else {
         return (0, Err(Failed::Copy(Code::INITIALIZATION)));
     };
-    let in_host = |part: &Part| match &part.backing {
+    let in_host = |part: &TakenExtent| match &part.backing {
         Backing::Host(bytes) => bytes.len() as u64,
         _ => 0,
     };
@@ -63,7 +64,7 @@ struct Extents<'a> {
     driver: &'static Driver,
     gpu: u32,
     ordinal: i32,
-    parts: &'a mut [Part],
+    parts: &'a mut [TakenExtent],
     /// The first that has not begun.
     next: usize,
     /// Those whose bytes are on their way: which, and the new memory; `None` once that is settled.
@@ -78,10 +79,12 @@ impl Extents<'_> {
         let range = part.range();
         match std::mem::replace(&mut part.backing, Backing::None) {
             Backing::Spare(there, memory) if there == self.gpu => return Ok(memory),
-            Backing::Spare(_, memory) => margin::release(self.driver, range, memory)?,
+            Backing::Spare(_, memory) => memory::release_extent(self.driver, range, memory)?,
             before => part.backing = before,
         }
-        margin::back(self.driver, range, self.gpu, self.ordinal)
+        let has_margin = session::gpu(self.gpu).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0);
+        let create = |bytes| self.driver.create(self.ordinal, bytes, 0, false);
+        memory::back_extent(self.driver, range, self.ordinal, has_margin, &create)
     }
 
     /// The extent has the memory, and what is to be in it.
@@ -129,7 +132,7 @@ unsafe impl Restore for Extents<'_> {
         let part = &mut self.parts[*at];
         part.backing = Backing::Host(bytes);
         if let Some(memory) = memory.take() {
-            let _ = margin::release(self.driver, part.range(), memory);
+            let _ = memory::release_extent(self.driver, part.range(), memory);
         }
     }
 }

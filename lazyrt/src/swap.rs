@@ -16,7 +16,7 @@ use mgb_probe::trace::SwapKind;
 
 use crate::mapping;
 use crate::offload;
-use crate::state::{self, Evicting, Key, State};
+use crate::state::{self, Evicting, Key, ProcessState};
 use crate::{device, session};
 
 /// Threads that bring in all that one op touches, and did not have all of it at once.
@@ -48,7 +48,7 @@ impl Drop for Gathering {
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
-    let choose = |state: &State| Some(state.resolve(key)).into_iter().collect();
+    let choose = |state: &ProcessState| Some(state.resolve(key)).into_iter().collect();
     out(choose, quiesce::QUIET_TIMEOUT) > 0
 }
 
@@ -59,7 +59,7 @@ pub fn out_gpu(gpu: u32) {
 
 /// Swaps all tasks on the GPU out, if they are idle; the bytes that are free then.
 pub fn out_idle(gpu: u32) -> u64 {
-    let choose = |state: &State| {
+    let choose = |state: &ProcessState| {
         if Gathering::is_under_way() {
             Vec::new()
         } else {
@@ -76,7 +76,7 @@ pub fn out_suspended(gpu: u32) -> u64 {
 }
 
 /// The tasks that have room on the GPU.
-fn holding(state: &State, gpu: u32) -> Vec<Key> {
+fn holding(state: &ProcessState, gpu: u32) -> Vec<Key> {
     let there = state
         .tasks()
         .filter(|(_, task)| task.gpu == Some(gpu) && task.reserved > 0);
@@ -85,7 +85,7 @@ fn holding(state: &State, gpu: u32) -> Vec<Key> {
 
 /// Swaps tasks out, of which some may not be idle for so long; the bytes of their reservations that are free
 /// then.
-fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
+fn out(choose: impl Fn(&ProcessState) -> Vec<Key>, patience: Duration) -> u64 {
     mapping::release_spares();
     let mut watch = Watch::begin(SwapKind::Evicted);
     let Some(closed) = close_quietly(&choose, patience) else {
@@ -117,7 +117,7 @@ fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
 
 /// Closes the gate at a moment at which the GPUs of these tasks have no work. `None`: there was no such
 /// moment.
-pub fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -> Option<Closed> {
+pub fn close_quietly(choose: &impl Fn(&ProcessState) -> Vec<Key>, patience: Duration) -> Option<Closed> {
     // Memory that only seemed to be idle is no news to anybody.
     let say = |why: &str| {
         if patience == quiesce::QUIET_TIMEOUT {
@@ -128,7 +128,7 @@ pub fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -
 }
 
 /// Waits until the GPUs that may use the tasks' memory have done what they were given.
-fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
+fn all_quiet(choose: &impl Fn(&ProcessState) -> Vec<Key>, until: Instant) -> bool {
     let mut gpus = Vec::new();
     {
         let state = state::lock();

@@ -9,7 +9,7 @@ use mgb_probe::trace::Swap;
 use mgb_probe::{Need, Site, TaskId};
 
 use crate::deferred_ops::Records;
-use crate::launch_view::{Device, Shared};
+use crate::launch_view::{Device, LaunchView};
 use crate::non_arena_memory::Outside;
 use crate::thread;
 use crate::thread::Activation;
@@ -21,9 +21,9 @@ pub struct OwnSite {
     pub key: usize,
     /// Number in its module's report.
     pub id: u32,
-    /// Source file.
+    /// The source file that it is in.
     pub module: String,
-    /// Function.
+    /// The function that it is in.
     pub function: String,
 }
 
@@ -40,12 +40,12 @@ impl From<&Site<'_>> for OwnSite {
 
 /// What was seen of a task, for the trace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct TaskCounts {
     /// Bytes asked for, live at once at most.
     pub peak: u64,
     /// Bytes mapped at once at most.
     pub mapped: u64,
-    /// Objects allocated.
+    /// How many objects were allocated.
     pub objects: u64,
     /// Time waited for room.
     pub waited: Duration,
@@ -65,11 +65,11 @@ pub struct Span {
     pub to: Duration,
 }
 
-/// One task.
+/// A task of the program, static or lazy.
 #[derive(Debug)]
 pub struct Task {
     /// What launches see.
-    pub shared: &'static Shared,
+    pub shared: &'static LaunchView,
     /// Where in the program it is; none for the lazy task.
     pub site: Option<OwnSite>,
     /// The activation whose objects it has; none for a lazy task.
@@ -112,10 +112,10 @@ pub struct Task {
     pub records: Records,
     /// Live bytes as asked for.
     pub live: u64,
-    /// Live objects.
+    /// How many objects are live.
     pub objects: u64,
     /// For the trace.
-    pub seen: Seen,
+    pub seen: TaskCounts,
     /// Since when it holds its room, by the machine's monotonic clock.
     granted: Option<Duration>,
     /// When it held room before, if a trace is wanted.
@@ -127,7 +127,7 @@ pub struct Task {
 impl Task {
     /// A task that holds nothing.
     pub fn new(
-        shared: &'static Shared,
+        shared: &'static LaunchView,
         site: Option<OwnSite>,
         activation: Option<Activation>,
         lazy: bool,
@@ -158,7 +158,7 @@ impl Task {
             records: Records::default(),
             live: 0,
             objects: 0,
-            seen: Seen::default(),
+            seen: TaskCounts::default(),
             granted: None,
             spans: Vec::new(),
             swaps: Vec::new(),

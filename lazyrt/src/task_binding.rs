@@ -3,19 +3,19 @@
 use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
-use mgb_core::memory::granted;
+use mgb_core::memory::{Growth, granted};
 use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
 use mgb_probe::trace::SwapKind;
-use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
+use mgb_probe::{BeginRequest, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::mapping;
 use crate::restore::Failed;
-use crate::state::{self, CHANGED, Key, State};
+use crate::state::{self, CHANGED, Key, ProcessState};
 use crate::task::Task;
 use crate::{contexts, device, fault, foreign_cuda, session, swap, thread, visible};
 
@@ -24,8 +24,6 @@ use crate::{contexts, device, fault, foreign_cuda, session, swap, thread, visibl
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long such a wait lasts before a message is printed.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often in a row a task may be asked to make room for others and fail.
-const MAX_FAILED_SWAPS: u32 = 8;
 
 /// What the op is, for the need of a lazy task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +41,7 @@ pub struct Asked {
 /// Binds the task if it is not bound, puts memory behind all its objects, replays what was recorded.
 /// Blocks until there is room. The caller is outside the gate and holds no lock. Afterwards the task's GPU
 /// is current on this thread.
-pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
+pub fn prepare(key: Key, op: Asked) -> Result<&'static LaunchView, Own> {
     let _stays = mgb_probe::cancel::hold();
     let mut waiting_since = None;
     let mut relaxed = None;
@@ -185,7 +183,7 @@ pub fn be_somewhere() -> Result<(), Own> {
 
 /// Binds the lazy task, where the process is if it is anywhere.
 #[cold]
-pub fn lazy() -> Result<&'static Shared, Own> {
+pub fn lazy() -> Result<&'static LaunchView, Own> {
     let (key, gpu): (Key, _) = {
         let mut state = state::lock();
         (state.lazy_task(), state.bound_gpu(state::current()))
@@ -201,7 +199,7 @@ pub fn lazy() -> Result<&'static Shared, Own> {
 
 /// What a task was granted beside what it has.
 struct Room {
-    /// Bytes.
+    /// The bytes that were granted.
     more: u64,
     /// The other GPU where they are, and its ordinal.
     elsewhere: Option<(u32, i32)>,
@@ -211,47 +209,36 @@ struct Room {
 /// it. This thread does all of it, with the task marked busy, since mgbd
 /// expects the next request from the thread that it answered.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusal> {
-    let mut failed_swaps = 0;
+    let mut growth = Growth::default();
     loop {
-        let (more, home) = {
-            let mut state = state::lock();
+        let (more, home, fits) = {
+            let state = state::lock();
             let key = state.resolve(key);
-            let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
+            let task = state.task_at(key);
+            let lacks = |task: &Task| task.committed().saturating_sub(task.reserved);
+            let fits = |task: &Task| task.committed() <= task.gpu.map_or(0, device::capacity_of);
             (
-                state.task(key).map_or(0, lacks),
+                task.map_or(0, lacks),
                 state.may_come_back_elsewhere(key),
+                task.is_some_and(fits),
             )
         };
-        let grown = match home {
-            Some(_) => client.grow_anywhere(id, more)?,
-            None => client.grow(id, more)?,
+        let answer = match home {
+            Some(_) => client.grow_anywhere(id, more),
+            None => client.grow(id, more),
         };
-        match grown {
-            Grown::Granted { gpu, .. } if home.is_some_and(|home| home != gpu) => {
-                let Ok(ordinal) = device::ordinal(gpu) else {
-                    return Err(Refusal::NoGpu);
-                };
-                let elsewhere = Some((gpu, ordinal));
-                return Ok(Room { more, elsewhere });
-            }
-            Grown::Granted { .. } => {
-                return Ok(Room {
-                    more,
-                    elsewhere: None,
-                });
-            }
-            Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
-            Grown::SwapOut => {
-                failed_swaps += 1;
-                if failed_swaps > MAX_FAILED_SWAPS {
-                    return Err(Refusal::Deadlock);
-                }
-            }
-        }
+        let Some(gpu) = growth.after(answer, fits, || swap::out_task(key))? else {
+            continue;
+        };
+        let elsewhere = match home {
+            Some(home) if home != gpu => Some((gpu, device::ordinal(gpu).map_err(|_| Refusal::NoGpu)?)),
+            _ => None,
+        };
+        return Ok(Room { more, elsewhere });
     }
 }
 
-fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
+fn request(state: &ProcessState, key: Key, asked: Asked) -> BeginRequest<'static> {
     let heap = device::limit(LIMIT_MALLOC_HEAP_SIZE)
         .map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_MALLOC_HEAP_SIZE));
     let Some(task) = state.task_at(key) else {
@@ -287,7 +274,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     }
 }
 
-type Locked = MutexGuard<'static, State>;
+type Locked = MutexGuard<'static, ProcessState>;
 
 /// Asks mgbd without the lock, as the one thread that does so for this task.
 fn ask<T>(

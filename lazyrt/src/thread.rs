@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::Code;
-use crate::launch_view::{Device, Shared};
+use crate::launch_view::{Device, LaunchView};
 
 /// The task of the thread's next GPU operation: a hint of the pass, given by `mgb_task_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl SiteHint {
 /// The real device of a thread that has not chosen one.
 const NO_DEVICE: i32 = -1;
 
-/// One thread.
+/// What lazyrt knows of one thread of the program.
 pub struct Thread {
     next: Cell<SiteHint>,
     is_hinted: Cell<bool>,
@@ -85,7 +85,7 @@ pub struct Thread {
     gpu: Cell<Option<u32>>,
     error: Cell<Code>,
     number: Cell<u64>,
-    cached: Cell<Option<&'static Shared>>,
+    cached: Cell<Option<&'static LaunchView>>,
     joined: Cell<u64>,
     gathers: Cell<bool>,
     per_thread: Cell<bool>,
@@ -179,12 +179,12 @@ impl Thread {
     }
 
     /// The task of the last handle that this thread used, if it is still that one's.
-    pub fn cached(&self, handle: u64) -> Option<&'static Shared> {
+    pub fn cached(&self, handle: u64) -> Option<&'static LaunchView> {
         self.cached.get().filter(|shared| shared.is_of(handle))
     }
 
     /// Keeps the task of a handle.
-    pub fn cache(&self, shared: &'static Shared) {
+    pub fn cache(&self, shared: &'static LaunchView) {
         self.cached.set(Some(shared));
     }
 

@@ -4,7 +4,7 @@
 use mgb_core::{mps, swaps};
 use mgb_probe::trace::{Entry, LazyRecord, Line, Place, Stretch, is_wanted};
 
-use crate::state::{self, State};
+use crate::state::{self, ProcessState};
 use crate::task::{Span, Task};
 use crate::{foreign_cuda, session};
 
@@ -22,7 +22,7 @@ extern "C" fn at_exit() {
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
-fn write(state: &mut State) {
+fn write(state: &mut ProcessState) {
     for task in state.tasks_mut() {
         task.stop_clock();
     }

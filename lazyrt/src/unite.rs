@@ -6,7 +6,7 @@
 //! granted as a whole, waits as a whole, or is refused as what no GPU holds.
 
 use crate::session;
-use crate::state::{self, Key, State};
+use crate::state::{self, Key, ProcessState};
 use crate::swap;
 
 /// Makes a static task part of its device's lazy task, by way of the host. False: it stays what it is, since it
@@ -35,7 +35,7 @@ pub fn into_lazy(key: Key) -> bool {
 }
 
 /// The task itself, and the lazy task that it may become a part of.
-fn target(state: &mut State, key: Key) -> Option<(Key, Key)> {
+fn target(state: &mut ProcessState, key: Key) -> Option<(Key, Key)> {
     let key = state.resolve(key);
     let task = state.task_at(key)?;
     let (device, gpu) = (task.device, task.gpu);

@@ -9,7 +9,7 @@ use mgb_abi::location::LOCATION_DEVICE;
 use super::table::{Driver, call};
 
 /// What a node of a graph is.
-pub enum Node {
+pub enum GraphNode {
     /// A kernel: its blocks, and the threads of each.
     Kernel([u32; 3], [u32; 3]),
     /// A graph within the graph.
@@ -34,18 +34,18 @@ impl Driver {
     }
 
     /// What a node is.
-    pub fn node(&self, node: usize) -> Node {
+    pub fn node(&self, node: usize) -> GraphNode {
         let mut kind = u32::MAX;
         if call!(self.cuGraphNodeGetType(node, &mut kind)) != Code::SUCCESS {
-            return Node::Other;
+            return GraphNode::Other;
         }
         match kind {
             NODE_KERNEL => {
                 // SAFETY: all zeros is a valid value of each number.
                 let mut kernel: DriverKernelNodeParams = unsafe { std::mem::zeroed() };
                 match call!(self.cuGraphKernelNodeGetParams_v2(node, &mut kernel)) {
-                    Code::SUCCESS => Node::Kernel(kernel.grid.array(), kernel.block.array()),
-                    _ => Node::Other,
+                    Code::SUCCESS => GraphNode::Kernel(kernel.grid.array(), kernel.block.array()),
+                    _ => GraphNode::Other,
                 }
             }
             NODE_MEM_ALLOC => {
@@ -53,19 +53,19 @@ impl Driver {
                 let mut memory: MemAllocNodeParams = unsafe { std::mem::zeroed() };
                 match call!(self.cuGraphMemAllocNodeGetParams(node, &mut memory)) {
                     Code::SUCCESS if memory.pool_props.location.kind == LOCATION_DEVICE => {
-                        Node::Memory(memory.pool_props.location.id, memory.byte_size as u64)
+                        GraphNode::Memory(memory.pool_props.location.id, memory.byte_size as u64)
                     }
-                    _ => Node::Other,
+                    _ => GraphNode::Other,
                 }
             }
             NODE_GRAPH => {
                 let mut graph = 0;
                 match call!(self.cuGraphChildGraphNodeGetGraph(node, &mut graph)) {
-                    Code::SUCCESS => Node::Graph(graph),
-                    _ => Node::Other,
+                    Code::SUCCESS => GraphNode::Graph(graph),
+                    _ => GraphNode::Other,
                 }
             }
-            _ => Node::Other,
+            _ => GraphNode::Other,
         }
     }
 }

@@ -15,6 +15,6 @@ mod table;
 mod virtual_memory;
 
 pub use contexts::{Entered, Relaxed};
-pub use graphs::Node;
+pub use graphs::GraphNode;
 pub use table::{Context, Driver, Event, Stream};
 pub use virtual_memory::POSIX_FILE;

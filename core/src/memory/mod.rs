@@ -3,11 +3,19 @@
 
 mod failure;
 pub mod granted;
+mod growth;
+#[cfg(test)]
+mod made_up;
+mod margin;
 mod offload;
 mod physical;
 mod restore;
+mod spares;
 
 pub use failure::Failure;
+pub use growth::Growth;
+pub use margin::{back_extent, lend_margin, place_margin, release_extent};
 pub use offload::{Offload, offload};
 pub use physical::{Physical, Range, back, exchange, lend, release};
 pub use restore::{Restore, restore};
+pub use spares::{Spare, Spares};

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use crate::names::{COUNT, NVML};
 use crate::search::{self, Library};
 
-/// NVML's `NVML_SUCCESS`,
+/// NVML's `NVML_SUCCESS`: the call has done what was asked.
 const SUCCESS: c_int = 0;
-/// `NVML_ERROR_LIBRARY_NOT_FOUND`
+/// NVML's `NVML_ERROR_LIBRARY_NOT_FOUND`: the front has found no library of NVIDIA's.
 const NO_LIBRARY: c_int = 12;
-/// and `NVML_ERROR_FUNCTION_NOT_FOUND`.
+/// NVML's `NVML_ERROR_FUNCTION_NOT_FOUND`: NVIDIA's library has no such function.
 const NO_FUNCTION: c_int = 13;
 
 unsafe extern "C" {

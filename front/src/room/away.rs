@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use mgb_core::memory::Growth;
 use mgb_core::quiesce;
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
@@ -12,19 +13,15 @@ use mgb_probe::{Grown, Refusal};
 use parking_lot::Mutex;
 
 use super::swapper::{SWAPPER, Saved, Shut};
-use super::task::{self, Place, Task};
+use super::task::{self, DeviceTask, NumberedTask};
 use crate::session::Session;
 
-/// How often in a row a task may be asked to make room and fail.
-const MAX_FAILED_SWAPS: u32 = 8;
-/// After a failed swap; twice as long after each.
-const SWAP_INTERVAL: Duration = Duration::from_millis(10);
-/// How often a request that fits is made again that mgbd took for too large.
-const MAX_UNREAD: u32 = 20;
+/// After a refusal of room for what must come back.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A device of which memory is in the host.
-struct Part {
-    place: Place,
+struct EvictedDevice {
+    place: NumberedTask,
     saved: Box<dyn Saved>,
     /// Bytes of room that it was granted again, and that nothing is in yet.
     regained: u64,
@@ -32,7 +29,7 @@ struct Part {
 
 /// What is in the host. Nothing, unless a thread keeps the program from its devices. Held while memory leaves and
 /// comes back, and not while a thread waits.
-static PARTS: Mutex<Vec<Part>> = Mutex::new(Vec::new());
+static PARTS: Mutex<Vec<EvictedDevice>> = Mutex::new(Vec::new());
 
 /// What a thread that waits for room has done for others.
 pub(super) struct Away {
@@ -42,14 +39,14 @@ pub(super) struct Away {
 }
 
 impl Away {
-    /// Nothing yet.
+    /// A wait that has brought nothing to the host yet.
     pub(super) fn none(session: &'static Session) -> Away {
         Away { session, shut: None }
     }
 
     /// Brings what the device has to the host, if the process's devices come to rest so soon; or gives up the room
     /// that was granted for what is there already. The bytes that are free then.
-    pub(super) fn make_room(&mut self, place: Place, patience: Duration) -> u64 {
+    pub(super) fn make_room(&mut self, place: NumberedTask, patience: Duration) -> u64 {
         let (device, task) = place;
         let mut parts = PARTS.lock();
         let known = parts.iter_mut().find(|part| part.place.0 == device);
@@ -73,7 +70,7 @@ impl Away {
                     if let Some(shut) = shut {
                         self.shut = Some((shut, Watch::begin(SwapKind::Restored)));
                     }
-                    parts.push(Part {
+                    parts.push(EvictedDevice {
                         place,
                         saved,
                         regained: 0,
@@ -104,7 +101,7 @@ impl Away {
 
     /// The device of these that lacks room, the one with the lowest number first: all processes wait in this order.
     /// What is in the host is waited for by the thread that keeps the program from it.
-    fn lacks(&self, own: Option<Place>) -> Option<Place> {
+    fn lacks(&self, own: Option<NumberedTask>) -> Option<NumberedTask> {
         let parts = PARTS.lock();
         let waits = self.shut.is_some();
         let places = parts.iter().filter(|_| waits).map(|part| part.place);
@@ -113,7 +110,7 @@ impl Away {
     }
 
     /// Whether all that the task is charged can be on its GPU.
-    fn fits(&self, task: &Task) -> bool {
+    fn fits(&self, task: &DeviceTask) -> bool {
         let gpu = self.session.client.hello().gpus.get(task.gpu as usize);
         let most = gpu.map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes));
         task.account.lock().held() <= most
@@ -121,8 +118,8 @@ impl Away {
 
     /// Asks until all that is charged on these devices is reserved, and on `own`, of which the caller holds the
     /// right to ask. Who has no mgbd any more goes on as it would without.
-    pub(super) fn wait(&mut self, own: Option<Place>) -> Result<(), Refusal> {
-        let (mut failed, mut unread) = (0, 0);
+    pub(super) fn wait(&mut self, own: Option<NumberedTask>) -> Result<(), Refusal> {
+        let mut growth = Growth::default();
         while let Some(place) = self.lacks(own) {
             let (device, task) = place;
             let is_own = own.is_some_and(|(own, _)| own == device);
@@ -140,22 +137,11 @@ impl Away {
             let client = self.session.client;
             let answer = client.grow_while(task.id, lacking, &lasts, &mut |gpu| self.make_room_on(gpu));
             note(place, lacking, matches!(answer, Ok(Grown::Granted { .. })));
-            match answer {
-                Ok(Grown::Granted { .. }) | Err(Refusal::Withdrawn) => {}
-                Ok(Grown::SwapOut) if self.make_room(place, quiesce::QUIET_TIMEOUT) > 0 => failed = 0,
-                Ok(Grown::SwapOut) if failed < MAX_FAILED_SWAPS => {
-                    std::thread::sleep(SWAP_INTERVAL * (1 << failed));
-                    failed += 1;
-                }
-                Ok(Grown::SwapOut) => return Err(Refusal::Deadlock),
-                // What was given back just now, mgbd may not have read yet.
-                Err(Refusal::NeverFits { .. }) if unread < MAX_UNREAD && self.fits(task) => {
-                    std::thread::sleep(SWAP_INTERVAL);
-                    unread += 1;
-                }
-                Err(Refusal::Disconnected) => return Ok(()),
-                Err(refusal) => return Err(refusal),
+            if matches!(answer, Err(Refusal::Disconnected)) {
+                return Ok(());
             }
+            let fits = self.fits(task);
+            growth.after(answer, fits, || self.make_room(place, quiesce::QUIET_TIMEOUT) > 0)?;
         }
         Ok(())
     }
@@ -170,7 +156,7 @@ impl Away {
 
     /// Waits for room for what is in the host, which the program cannot do without, and brings it back; nothing, if
     /// another thread does. The caller holds the right to ask for `own`.
-    pub(super) fn bring_back(mut self, own: Option<Place>) {
+    pub(super) fn bring_back(mut self, own: Option<NumberedTask>) {
         while self.shut.is_some() {
             let waited = self.wait(own.filter(|own| is_away(*own)));
             let mut parts = PARTS.lock();
@@ -190,22 +176,22 @@ impl Away {
             }
             drop(parts);
             if waited.is_err() {
-                std::thread::sleep(SWAP_INTERVAL);
+                std::thread::sleep(RETRY_INTERVAL);
             }
         }
     }
 }
 
-fn lacks((_, task): &Place) -> bool {
+fn lacks((_, task): &NumberedTask) -> bool {
     task.account.lock().lacking() > 0
 }
 
-fn is_away((device, _): Place) -> bool {
+fn is_away((device, _): NumberedTask) -> bool {
     PARTS.lock().iter().any(|part| part.place.0 == device)
 }
 
 /// A request for so many bytes was answered.
-fn note((device, task): Place, asked: u64, is_granted: bool) {
+fn note((device, task): NumberedTask, asked: u64, is_granted: bool) {
     let mut parts = PARTS.lock();
     let mut account = task.account.lock();
     account.asked = 0;

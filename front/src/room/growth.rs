@@ -5,18 +5,18 @@ use std::time::Duration;
 use mgb_probe::Refusal;
 
 use super::away::Away;
-use super::task::{Place, Task};
+use super::task::{DeviceTask, NumberedTask};
 use crate::session::Session;
 
 /// One wait for room.
 pub(super) struct Growth {
-    place: Place,
+    place: NumberedTask,
     away: Away,
 }
 
 impl Growth {
     /// Of the device's task.
-    pub(super) fn of(session: &'static Session, task: &'static Task, device: i32) -> Growth {
+    pub(super) fn of(session: &'static Session, task: &'static DeviceTask, device: i32) -> Growth {
         Growth {
             place: (device, task),
             away: Away::none(session),
@@ -43,7 +43,7 @@ impl Evicted {
     /// free then.
     pub(super) fn begin(
         session: &'static Session,
-        task: &'static Task,
+        task: &'static DeviceTask,
         device: i32,
         patience: Duration,
     ) -> Option<(Evicted, u64)> {

@@ -2,7 +2,7 @@
 
 use mgb_probe::need::GRANULE;
 
-/// They.
+/// The bytes of one device's task: what is charged to it, and what mgbd has reserved for it.
 #[derive(Default)]
 pub(super) struct Account {
     pub(super) reserved: u64,

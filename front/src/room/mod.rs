@@ -22,7 +22,7 @@ use growth::Growth;
 use ledger_account::{Account, Charged, rounded};
 use swapper::{RECLAIMER, SWAPPER};
 pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
-use task::{Task, task};
+use task::{DeviceTask, task};
 
 use crate::session::Session;
 use crate::{caching_allocators, limit, program, session, trace};
@@ -60,7 +60,7 @@ fn request(gpu: Option<u32>) -> BeginRequest<'static> {
 
 fn note(device: i32, grant: &Grant) {
     trace::began(device, grant);
-    let task: &'static Task = Box::leak(Box::new(Task {
+    let task: &'static DeviceTask = Box::leak(Box::new(DeviceTask {
         id: grant.task,
         gpu: grant.gpu,
         account: Mutex::new(Account::of(grant.reserved_bytes)),
@@ -200,6 +200,14 @@ pub fn may_keep(device: i32) -> u64 {
     its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(MAX_SPARE_BYTES))
 }
 
+/// Memory that was kept in this way is freed: it is not charged any more.
+pub fn spares_are_gone(device: i32, bytes: u64) {
+    if let (Some(session), Some(task)) = (session::get(), task(device)) {
+        task.account.lock().remove_large(bytes);
+        give_back(session, task);
+    }
+}
+
 /// Whether the program has a margin before its first array on the device.
 pub fn has_margin(device: i32) -> bool {
     its_gpu(device).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0)
@@ -303,7 +311,7 @@ pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
 }
 
 /// Gives back what is reserved and not charged.
-fn give_back(session: &Session, task: &Task) {
+fn give_back(session: &Session, task: &DeviceTask) {
     let more = {
         let mut account = task.account.lock();
         let more = account.surplus();

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use super::ledger_account::Account;
 
 /// A device's task.
-pub(super) struct Task {
+pub(super) struct DeviceTask {
     pub(super) id: TaskId,
     pub(super) gpu: u32,
     pub(super) account: Mutex<Account>,
@@ -17,29 +17,29 @@ pub(super) struct Task {
 }
 
 /// A device and its task.
-pub(super) type Place = (i32, &'static Task);
+pub(super) type NumberedTask = (i32, &'static DeviceTask);
 
 /// The tasks, by the program's number of their device.
-static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
+static TASKS: RwLock<Option<HashMap<i32, &'static DeviceTask>>> = RwLock::new(None);
 
 /// A device's task.
-pub(super) fn task(device: i32) -> Option<&'static Task> {
+pub(super) fn task(device: i32) -> Option<&'static DeviceTask> {
     TASKS.read().as_ref()?.get(&device).copied()
 }
 
 /// All of them.
-pub(super) fn all() -> Vec<Place> {
+pub(super) fn all() -> Vec<NumberedTask> {
     let tasks = TASKS.read();
     let tasks = tasks.iter().flatten();
     tasks.map(|(device, task)| (*device, *task)).collect()
 }
 
 /// The device that is this GPU of mgbd's.
-pub(super) fn on(gpu: u32) -> Option<Place> {
+pub(super) fn on(gpu: u32) -> Option<NumberedTask> {
     all().into_iter().find(|(_, task)| task.gpu == gpu)
 }
 
 /// A device's task has begun.
-pub(super) fn note(device: i32, task: &'static Task) {
+pub(super) fn note(device: i32, task: &'static DeviceTask) {
     TASKS.write().get_or_insert_default().insert(device, task);
 }

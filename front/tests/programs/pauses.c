@@ -1,5 +1,6 @@
 /* Holds device memory through pauses: pauses MIB ROUNDS PAUSE_MS [reset]. Fills it anew in each round, pauses, and
-   looks at every byte; with `reset` it pauses again and ends its context with the memory in it. */
+   looks at every byte; with `reset` it pauses again and ends its context with the memory in it. Before that it frees
+   2 MiB, which may be kept for its next allocation. */
 #include "check.h"
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,10 @@ int main(int argc, char **argv) {
   CUdeviceptr memory;
   unsigned char *back = malloc(bytes);
   begin();
+  CUdeviceptr freed;
+  CHECK(cuMemAlloc(&freed, 2 << 20));
   CHECK(cuMemAlloc(&memory, bytes));
+  CHECK(cuMemFree(freed));
   for (int round = 1; round <= atoi(argv[2]); round++) {
     for (size_t i = 0; i < bytes; i++)
       back[i] = (unsigned char)(i * 7 + i / 4096 + round);

@@ -7,7 +7,7 @@ use mgb_abi::stream::{CAPTURE_STATUS_NONE, EVENT_DISABLE_TIMING};
 use mgb_core::captures;
 
 use super::across::check;
-use super::slot::{self, Kind};
+use super::slot::{self, HandleKind};
 use crate::code::{Answer, Code, Own};
 use crate::native::{self, Stream};
 use crate::{device, foreign_cuda};
@@ -38,7 +38,7 @@ pub fn wait(gpu: u32, ordinal: i32) -> Answer {
 fn marks(gpu: u32) -> Result<Vec<Mark>, Own> {
     let _none_begins = captures::hold_off();
     let mut marks = Vec::new();
-    for slot in slot::all().filter(|slot| slot.kind() == Kind::Stream) {
+    for slot in slot::all().filter(|slot| slot.kind() == HandleKind::Stream) {
         let _stays = slot.moving.lock();
         let real = slot.real_if_any(gpu);
         if !real.is_null() && !captures_now(real) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 
 use super::across::{check, current};
-use super::slot::{BEFORE, Handle, Kind, Slot, find};
+use super::slot::{BEFORE, Handle, HandleKind, Slot, find};
 use crate::code::Own;
 use crate::device;
 use crate::native::{self, Stream};
@@ -39,7 +39,7 @@ pub fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
     forget_early(slot);
     slot.note_now();
     slot.last.store(BEFORE, Ordering::Release);
-    let stream = find(on, Kind::Stream)?;
+    let stream = find(on, HandleKind::Stream)?;
     stream.map_or(&DEFAULTS, |stream| &stream.early).lock().push(slot);
     Ok(())
 }

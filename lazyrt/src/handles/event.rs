@@ -9,7 +9,7 @@ use mgb_probe::clock;
 use super::across::{check, current, elsewhere};
 use super::default::{self, LAST_DEFAULT};
 use super::early::{early, forget_early, here};
-use super::slot::{Handle, Kind, NOWHERE, Slot, find, make};
+use super::slot::{Handle, HandleKind, NOWHERE, Slot, find, make};
 use super::stream;
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
@@ -23,12 +23,12 @@ pub fn create(flags: u32) -> Result<Handle, Own> {
     if flags & !FLAGS != 0 || flags & (EVENT_DISABLE_TIMING | EVENT_INTERPROCESS) == EVENT_INTERPROCESS {
         return fail(Code::INVALID_VALUE);
     }
-    Ok(make(Kind::Event, flags, None)?.handle())
+    Ok(make(HandleKind::Event, flags, None)?.handle())
 }
 
 /// The runtime's own event: on the GPU where it was recorded, else on this thread's GPU.
 pub fn real(event: Handle) -> Result<Handle, Own> {
-    let Some(slot) = find(event, Kind::Event)? else {
+    let Some(slot) = find(event, HandleKind::Event)? else {
         return Ok(event);
     };
     match slot.at().or_else(current) {
@@ -40,7 +40,7 @@ pub fn real(event: Handle) -> Result<Handle, Own> {
 
 /// Records the event. `call` is the runtime's function.
 pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Code) -> Answer {
-    let slot = find(event, Kind::Event)?;
+    let slot = find(event, HandleKind::Event)?;
     let gpu = match stream::gpu_of(on)? {
         Some(gpu) => gpu,
         None => match device::with_context().next() {
@@ -73,7 +73,7 @@ pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Co
 
 /// Makes a stream wait for an event. `call` is the runtime's function.
 pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code) -> Answer {
-    let slot = find(event, Kind::Event)?;
+    let slot = find(event, HandleKind::Event)?;
     let there = match slot {
         Some(slot) => match slot.at() {
             Some(gpu) => Some(gpu),
@@ -110,7 +110,7 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
 
 /// Waits for the event, or asks whether it is done, by `call`.
 pub fn done(event: Handle, call: impl FnOnce(Handle) -> Code) -> Answer {
-    let Some(slot) = find(event, Kind::Event)? else {
+    let Some(slot) = find(event, HandleKind::Event)? else {
         return Ok(call(event));
     };
     match slot.at() {
@@ -125,7 +125,7 @@ pub fn elapsed(
     end: Handle,
     call: impl Fn(&mut f32, Handle, Handle) -> Code,
 ) -> Result<(Code, f32), Own> {
-    let slots = (find(start, Kind::Event)?, find(end, Kind::Event)?);
+    let slots = (find(start, HandleKind::Event)?, find(end, HandleKind::Event)?);
     let (Some(first), Some(second)) = slots else {
         let real = |slot: Option<&'static Slot>, handle| match slot.and_then(|slot| Some((slot, slot.at()?)))
         {
@@ -214,7 +214,7 @@ fn moment(
 
 /// Ends the event.
 pub fn destroy(event: Handle) -> Answer {
-    let Some(slot) = find(event, Kind::Event)? else {
+    let Some(slot) = find(event, HandleKind::Event)? else {
         return fail(Code::INVALID_HANDLE);
     };
     forget_early(slot);

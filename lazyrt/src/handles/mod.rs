@@ -19,6 +19,6 @@ pub mod stream;
 mod translate;
 
 pub use self::early::context_made;
-pub use self::slot::{Kind, context_gone, forget, is_own, program_handle};
+pub use self::slot::{HandleKind, context_gone, forget, is_own, program_handle};
 pub use self::stream::on;
 pub use self::translate::translate;

@@ -16,10 +16,10 @@ pub type Handle = *mut c_void;
 
 /// What a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A stream.
+pub enum HandleKind {
+    /// A `cudaStream_t` of the program.
     Stream,
-    /// An event.
+    /// A `cudaEvent_t` of the program.
     Event,
 }
 
@@ -98,7 +98,7 @@ fn base() -> Option<usize> {
 }
 
 /// A new slot.
-pub fn make(kind: Kind, flags: u32, priority: Option<i32>) -> Result<&'static Slot, Own> {
+pub fn make(kind: HandleKind, flags: u32, priority: Option<i32>) -> Result<&'static Slot, Own> {
     let mut free = FREE.lock();
     let rested = if free.len() > REST { free.pop_front() } else { None };
     let slot = match rested {
@@ -158,7 +158,7 @@ pub fn is_own(handle: Handle) -> bool {
 
 /// The living slot of a handle, which must be of that kind. `Ok(None)`: the handle is the runtime's.
 #[inline]
-pub fn find(handle: Handle, kind: Kind) -> Result<Option<&'static Slot>, Own> {
+pub fn find(handle: Handle, kind: HandleKind) -> Result<Option<&'static Slot>, Own> {
     match slot(handle) {
         None => Ok(None),
         Some(slot) if slot.alive.load(Ordering::Acquire) && slot.kind() == kind => Ok(Some(slot)),
@@ -169,9 +169,9 @@ pub fn find(handle: Handle, kind: Kind) -> Result<Option<&'static Slot>, Own> {
 impl Slot {
     /// Becomes a new stream or event. No thread has its handle yet; what the previous one held was
     /// released when it ended.
-    fn begin(&'static self, kind: Kind, flags: u32, priority: Option<i32>) {
+    fn begin(&'static self, kind: HandleKind, flags: u32, priority: Option<i32>) {
         let device = thread::with(|thread| thread.device());
-        self.is_event.store(kind == Kind::Event, Ordering::Relaxed);
+        self.is_event.store(kind == HandleKind::Event, Ordering::Relaxed);
         self.flags.store(flags, Ordering::Relaxed);
         self.priority
             .store(priority.map_or(NO_PRIORITY, i64::from), Ordering::Relaxed);
@@ -183,11 +183,11 @@ impl Slot {
         self.alive.store(true, Ordering::Release);
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HandleKind {
         if self.is_event.load(Ordering::Relaxed) {
-            Kind::Event
+            HandleKind::Event
         } else {
-            Kind::Stream
+            HandleKind::Stream
         }
     }
 
@@ -257,8 +257,8 @@ impl Slot {
         if self.at() == Some(gpu) {
             self.note_now();
             let last = match self.kind() {
-                Kind::Stream => NOWHERE,
-                Kind::Event => BEFORE,
+                HandleKind::Stream => NOWHERE,
+                HandleKind::Event => BEFORE,
             };
             self.last.store(last, Ordering::Release);
         }
@@ -280,7 +280,7 @@ impl Slot {
 }
 
 /// The program's handle for one of the runtime's: the reverse of `translate`.
-pub fn program_handle(kind: Kind, real: Handle) -> Handle {
+pub fn program_handle(kind: HandleKind, real: Handle) -> Handle {
     let has_it = |all: &[AtomicPtr<c_void>]| all.iter().any(|one| one.load(Ordering::Acquire) == real);
     let is_it = |slot: &&Slot| {
         slot.alive.load(Ordering::Acquire)
@@ -318,23 +318,23 @@ mod tests {
 
     #[test]
     fn handles_are_told_from_others_and_end() {
-        let one = make(Kind::Event, 0, None).unwrap();
-        let two = make(Kind::Stream, 1, Some(-2)).unwrap();
-        assert!(find(one.handle(), Kind::Event).unwrap().is_some());
+        let one = make(HandleKind::Event, 0, None).unwrap();
+        let two = make(HandleKind::Stream, 1, Some(-2)).unwrap();
+        assert!(find(one.handle(), HandleKind::Event).unwrap().is_some());
         assert_eq!(
-            find(one.handle(), Kind::Stream).err(),
+            find(one.handle(), HandleKind::Stream).err(),
             Some(Own(Code::INVALID_HANDLE))
         );
         assert!(
-            find(two.handle().wrapping_byte_add(8), Kind::Stream)
+            find(two.handle().wrapping_byte_add(8), HandleKind::Stream)
                 .unwrap()
                 .is_none()
         );
-        assert!(find(std::ptr::null_mut(), Kind::Stream).unwrap().is_none());
-        assert!(find(2 as Handle, Kind::Stream).unwrap().is_none());
+        assert!(find(std::ptr::null_mut(), HandleKind::Stream).unwrap().is_none());
+        assert!(find(2 as Handle, HandleKind::Stream).unwrap().is_none());
         assert!(one.retire() && !one.retire());
         assert_eq!(
-            find(one.handle(), Kind::Event).err(),
+            find(one.handle(), HandleKind::Event).err(),
             Some(Own(Code::INVALID_HANDLE))
         );
         // Nothing is left of it where a context is gone.
@@ -343,14 +343,14 @@ mod tests {
         two.context_gone(0);
         assert!(two.at().is_none() && two.take_real().is_empty());
         // Its place is not used again at once.
-        assert_ne!(make(Kind::Event, 0, None).unwrap().handle(), one.handle());
+        assert_ne!(make(HandleKind::Event, 0, None).unwrap().handle(), one.handle());
     }
 
     #[test]
     fn a_place_that_is_used_again_leaks_nothing() {
         let own: Vec<_> = (0..=2 * REST)
             .map(|_| {
-                let slot = make(Kind::Event, 0, None).unwrap();
+                let slot = make(HandleKind::Event, 0, None).unwrap();
                 let held = slot.real(0) as *const _;
                 slot.early.lock().push(slot);
                 slot.last.store(BEFORE, Ordering::Release);
@@ -360,10 +360,10 @@ mod tests {
         assert!(own.iter().all(|(handle, _)| slot(*handle).unwrap().retire()));
         let mut again = 0;
         for _ in 0..=2 * REST {
-            let slot = make(Kind::Stream, 1, Some(-3)).unwrap();
+            let slot = make(HandleKind::Stream, 1, Some(-3)).unwrap();
             assert_eq!(
                 (slot.kind(), slot.flags(), slot.priority()),
-                (Kind::Stream, 1, Some(-3))
+                (HandleKind::Stream, 1, Some(-3))
             );
             assert!(slot.early.lock().is_empty() && slot.at().is_none());
             if let Some((_, held)) = own.iter().find(|(handle, _)| *handle == slot.handle()) {

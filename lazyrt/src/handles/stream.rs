@@ -8,7 +8,7 @@ use mgb_core::{captures, work};
 use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
 use super::early;
-use super::slot::{Handle, Kind, Slot, find, make};
+use super::slot::{Handle, HandleKind, Slot, find, make};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::task_binding::{self, Asked};
@@ -19,14 +19,14 @@ pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
     if flags & !STREAM_NON_BLOCKING != 0 {
         return fail(Code::INVALID_VALUE);
     }
-    Ok(make(Kind::Stream, flags, priority)?.handle())
+    Ok(make(HandleKind::Stream, flags, priority)?.handle())
 }
 
 /// The runtime's own stream on this thread's GPU. A stream that was used on another GPU continues here
 /// after the work that it has there.
 #[inline]
 pub fn real(stream: Stream) -> Result<Stream, Own> {
-    let Some(slot) = find(stream, Kind::Stream)? else {
+    let Some(slot) = find(stream, HandleKind::Stream)? else {
         if stream as usize <= LAST_DEFAULT {
             default::in_order()?;
         }
@@ -55,7 +55,7 @@ pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
 
 /// The runtime's own stream on the GPU where it was used last; `None` if it was used on no GPU.
 pub fn real_where_it_is(stream: Stream) -> Result<Option<Stream>, Own> {
-    let Some(slot) = find(stream, Kind::Stream)? else {
+    let Some(slot) = find(stream, HandleKind::Stream)? else {
         return Ok(Some(stream));
     };
     let there = slot.at().map(|gpu| slot.real(gpu).load(Ordering::Acquire));
@@ -101,7 +101,7 @@ fn make_real(slot: &Slot) -> Result<Stream, Own> {
 /// The GPU that the stream is on; for a stream of the runtime's own, or a default one: the GPU of this
 /// thread.
 pub fn gpu_of(stream: Stream) -> Result<Option<u32>, Own> {
-    Ok(match find(stream, Kind::Stream)? {
+    Ok(match find(stream, HandleKind::Stream)? {
         Some(slot) => slot.at(),
         None => home(),
     })
@@ -110,7 +110,7 @@ pub fn gpu_of(stream: Stream) -> Result<Option<u32>, Own> {
 /// In a program of several devices: the GPU of the stream's device, where its work is ordered with that of
 /// the device's default stream. `None`: it is on none yet, or no stream of lazyrt's.
 pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
-    let Some(slot) = find(stream, Kind::Stream)? else {
+    let Some(slot) = find(stream, HandleKind::Stream)? else {
         return Ok(None);
     };
     let lazy = state::lazy_shared_of(slot.device()).filter(|lazy| lazy.is_bound());
@@ -145,17 +145,17 @@ pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
 
 /// Whether lazyrt made the stream, and it is alive.
 pub fn is_own(stream: Stream) -> Result<bool, Own> {
-    Ok(find(stream, Kind::Stream)?.is_some())
+    Ok(find(stream, HandleKind::Stream)?.is_some())
 }
 
 /// Flags and device of the program.
 pub fn facts(stream: Stream) -> Result<Option<(u32, usize)>, Own> {
-    Ok(find(stream, Kind::Stream)?.map(|slot| (slot.flags(), slot.device())))
+    Ok(find(stream, HandleKind::Stream)?.map(|slot| (slot.flags(), slot.device())))
 }
 
 /// Waits for the stream, or asks whether it is done, by `call`.
 pub fn done(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
-    let Some(slot) = find(stream, Kind::Stream)? else {
+    let Some(slot) = find(stream, HandleKind::Stream)? else {
         return Ok(call(stream));
     };
     match slot.at() {
@@ -166,7 +166,7 @@ pub fn done(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
 
 /// Ends the stream; its submitted work continues.
 pub fn destroy(stream: Stream) -> Answer {
-    let Some(slot) = find(stream, Kind::Stream)? else {
+    let Some(slot) = find(stream, HandleKind::Stream)? else {
         return fail(Code::INVALID_HANDLE);
     };
     let mut answer = Code::SUCCESS;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_core::arena::{Arena, SMALL};
+use mgb_core::memory::place_margin;
 use mgb_core::notice;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::log_markers::LARGEST_GPU;
@@ -11,10 +12,10 @@ use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
 use crate::code::{Answer, Code, Own, fail};
-use crate::non_arena_memory::Kind;
+use crate::non_arena_memory::NonArenaKind;
 use crate::state;
 use crate::task_binding::{self, Asked};
-use crate::{address_hold, driver_start, fault, foreign_cuda, margin, session, thread};
+use crate::{address_hold, driver_start, fault, foreign_cuda, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 7] = [
@@ -37,7 +38,7 @@ fn arena(base: u64, bytes: u64) -> Arena {
     if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
         return Arena::guarded(first, bytes);
     }
-    margin::place(start);
+    place_margin(start);
     Arena::new(first, bytes)
 }
 
@@ -164,9 +165,9 @@ pub unsafe fn malloc(
 fn shared(bytes: usize, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
     // The runtime lets small allocations share granules.
     let kind = if (bytes as u64) < SMALL {
-        Kind::Array
+        NonArenaKind::Array
     } else {
-        Kind::Pool
+        NonArenaKind::Pool
     };
     super::non_arena::allocate(kind, bytes as u64, call, made)
 }

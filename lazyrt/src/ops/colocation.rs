@@ -3,13 +3,13 @@
 use mgb_core::notice;
 
 use crate::code::{Code, Own, fail};
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::task_binding::{self, Asked};
 use crate::{device, mapping, state};
 
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
 /// otherwise. True: it is on another GPU and lent.
-pub fn join(shared: &Shared) -> Result<bool, Own> {
+pub fn join(shared: &LaunchView) -> Result<bool, Own> {
     let (gpu, ordinal) = shared.placement();
     let key = state::lock().lazy_task();
     let lazy = task_binding::prepare(

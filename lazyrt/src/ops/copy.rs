@@ -13,14 +13,14 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::handles::{capture, on};
 use crate::native::{self, Stream};
-use crate::state::{self, Key, State};
+use crate::state::{self, Key, ProcessState};
 use crate::task_binding::Asked;
 use crate::thread::{self, SiteHint};
 use crate::{contexts, driver_start, fault, foreign_cuda};
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.
-pub fn task_of(state: &State, span: Span) -> Result<Option<Key>, Own> {
+pub fn task_of(state: &ProcessState, span: Span) -> Result<Option<Key>, Own> {
     if !state.in_arena(span.address) {
         return Ok(None);
     }
@@ -36,17 +36,17 @@ pub fn task_of(state: &State, span: Span) -> Result<Option<Key>, Own> {
 
 /// The task of the object that a copy of this kind writes. An empty copy touches nothing, but the runtime
 /// still looks at its arguments.
-pub fn written_of(state: &State, to: Span, kind: u32) -> Result<Option<Key>, Own> {
+pub fn written_of(state: &ProcessState, to: Span, kind: u32) -> Result<Option<Key>, Own> {
     side_of(state, to, kind, DEVICE_TO_HOST)
 }
 
 /// The task of the object that a copy of this kind reads.
-pub fn read_of(state: &State, from: Span, kind: u32) -> Result<Option<Key>, Own> {
+pub fn read_of(state: &ProcessState, from: Span, kind: u32) -> Result<Option<Key>, Own> {
     side_of(state, from, kind, HOST_TO_DEVICE)
 }
 
 /// `hosts`: the kind of copy whose side this is in host memory.
-fn side_of(state: &State, span: Span, kind: u32, hosts: u32) -> Result<Option<Key>, Own> {
+fn side_of(state: &ProcessState, span: Span, kind: u32, hosts: u32) -> Result<Option<Key>, Own> {
     match span.bytes {
         0 => Ok(None),
         _ if kind == hosts || kind == HOST_TO_HOST => Ok(None),
@@ -55,7 +55,7 @@ fn side_of(state: &State, span: Span, kind: u32, hosts: u32) -> Result<Option<Ke
 }
 
 /// An op with a handle claims what its thread allocated for the site before the task began.
-pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
+pub fn claim(state: &mut ProcessState, hint: Option<SiteHint>, owner: Key) -> Key {
     let owner = state.resolve(owner);
     let Some(into) = hint
         .filter(|hint| hint.handle != 0)
@@ -63,7 +63,7 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
     else {
         return owner;
     };
-    let same_site = |state: &State| {
+    let same_site = |state: &ProcessState| {
         let key = |key| {
             let task = state.task_at(key)?;
             Some((task.site.as_ref()?.key, task.device))
@@ -82,7 +82,7 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
 
 /// Whether an op on the task is recorded instead of done. What a stream captures never is: it belongs into
 /// the graph. After a fault the runtime answers.
-pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
+pub fn is_recorded(state: &ProcessState, key: Key, host_bytes: usize) -> bool {
     state.task_at(key).is_some_and(|task| {
         task.is_unbound()
             && !task.refused
@@ -162,7 +162,7 @@ unsafe fn linear(
     if count == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);
     }
-    let side = |state: &State, address| match bytes {
+    let side = |state: &ProcessState, address| match bytes {
         0 => Ok(None),
         _ => task_of(state, Span { address, bytes }),
     };
@@ -212,7 +212,7 @@ unsafe fn linear(
 
 /// Runs a copy of this kind between objects of one task at most and other memory.
 pub fn on_either(
-    mut state: MutexGuard<'static, State>,
+    mut state: MutexGuard<'static, ProcessState>,
     hint: Option<SiteHint>,
     sides: (Option<Key>, Option<Key>),
     kind: u32,

@@ -10,7 +10,7 @@ use mgb_core::notice;
 use mgb_probe::need::GRANULE;
 
 use crate::code::{Answer, Code, Own};
-use crate::non_arena_memory::Kind;
+use crate::non_arena_memory::NonArenaKind;
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
 use crate::{device, mapping, native, session};
@@ -67,12 +67,12 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
         if task.is_none_or(|task| task.committed().saturating_add(bytes) > capacity) {
             return Ok(None);
         }
-        state.charge(key, Kind::Pool, bytes);
+        state.charge(key, NonArenaKind::Pool, bytes);
     }
     match task_binding::prepare(key, asked) {
         Ok(_) => Ok(Some(Room { key, bytes })),
         Err(error) => {
-            let returned = state::lock().withdraw(key, Kind::Pool, bytes);
+            let returned = state::lock().withdraw(key, NonArenaKind::Pool, bytes);
             mapping::give_back(returned);
             Err(error)
         }
@@ -81,7 +81,7 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
 
 impl Room {
     fn give_back(self) {
-        let returned = state::lock().discharge(self.key, Kind::Pool, self.bytes);
+        let returned = state::lock().discharge(self.key, NonArenaKind::Pool, self.bytes);
         mapping::give_back(returned);
     }
 }

@@ -11,13 +11,16 @@ use crate::handles::is_own;
 use crate::native::Stream;
 use crate::{contexts, fault, foreign_cuda, thread};
 
-type Event = *mut c_void;
+type EventHandle = *mut c_void;
 
 /// `cudaEventCreate`.
 ///
 /// # Safety
 /// `out` is null or writable.
-pub unsafe fn create(native: unsafe extern "C" fn(*mut Event) -> Code, out: *mut Event) -> Answer {
+pub unsafe fn create(
+    native: unsafe extern "C" fn(*mut EventHandle) -> Code,
+    out: *mut EventHandle,
+) -> Answer {
     // SAFETY: `out` is null or writable: contract of this function, and of `cudaEventCreate`.
     unsafe { new(out, 0, || native(out)) }
 }
@@ -27,8 +30,8 @@ pub unsafe fn create(native: unsafe extern "C" fn(*mut Event) -> Code, out: *mut
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn create_with_flags(
-    native: unsafe extern "C" fn(*mut Event, u32) -> Code,
-    out: *mut Event,
+    native: unsafe extern "C" fn(*mut EventHandle, u32) -> Code,
+    out: *mut EventHandle,
     flags: u32,
 ) -> Answer {
     // SAFETY: `out` is null or writable: contract of this function, and of `cudaEventCreateWithFlags`.
@@ -37,7 +40,7 @@ pub unsafe fn create_with_flags(
 
 /// # Safety
 /// `out` is null or writable.
-unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Answer {
+unsafe fn new(out: *mut EventHandle, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if foreign_cuda::is_open() {
         return passthrough::run_blind(native);
@@ -57,8 +60,8 @@ unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Ans
 /// # Safety
 /// The arguments meet the contract of `cudaEventRecord`.
 pub unsafe fn record(
-    native: unsafe extern "C" fn(Event, Stream) -> Code,
-    event: Event,
+    native: unsafe extern "C" fn(EventHandle, Stream) -> Code,
+    event: EventHandle,
     stream: Stream,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
@@ -79,8 +82,8 @@ pub unsafe fn record(
 /// # Safety
 /// The arguments meet the contract of `cudaEventRecordWithFlags`.
 pub unsafe fn record_with_flags(
-    native: unsafe extern "C" fn(Event, Stream, u32) -> Code,
-    event: Event,
+    native: unsafe extern "C" fn(EventHandle, Stream, u32) -> Code,
+    event: EventHandle,
     stream: Stream,
     flags: u32,
 ) -> Answer {
@@ -113,7 +116,7 @@ pub fn check_flags(flags: u32) -> Result<(), Own> {
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaEventQuery`.
-pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
+pub unsafe fn done(native: unsafe extern "C" fn(EventHandle) -> Code, event: EventHandle) -> Answer {
     thread::with(|thread| thread.take_hint());
     if foreign_cuda::is_open() && !is_own(event) {
         // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of
@@ -129,10 +132,10 @@ pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) ->
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn elapsed(
-    native: unsafe extern "C" fn(*mut f32, Event, Event) -> Code,
+    native: unsafe extern "C" fn(*mut f32, EventHandle, EventHandle) -> Code,
     out: *mut f32,
-    start: Event,
-    end: Event,
+    start: EventHandle,
+    end: EventHandle,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     if foreign_cuda::is_open() && !(is_own(start) || is_own(end)) {
@@ -157,7 +160,7 @@ pub unsafe fn elapsed(
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaEventDestroy`.
-pub unsafe fn destroy(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
+pub unsafe fn destroy(native: unsafe extern "C" fn(EventHandle) -> Code, event: EventHandle) -> Answer {
     if is_own(event) {
         return own::destroy(event);
     }
@@ -171,9 +174,9 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Event) -> Code, event: Event)
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn of_node(
-    native: unsafe extern "C" fn(*mut c_void, *mut Event) -> Code,
+    native: unsafe extern "C" fn(*mut c_void, *mut EventHandle) -> Code,
     node: *mut c_void,
-    out: *mut Event,
+    out: *mut EventHandle,
 ) -> Answer {
     // SAFETY: `out` is null or writable: contract of this function; the node is the program's.
     let answer = passthrough::run(|| unsafe { native(node, out) })?;
@@ -181,7 +184,7 @@ pub unsafe fn of_node(
         // SAFETY: it is not null, so it is writable: contract of this function; the runtime has written it.
         unsafe {
             out.write(crate::handles::program_handle(
-                crate::handles::Kind::Event,
+                crate::handles::HandleKind::Event,
                 out.read(),
             ));
         }

@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use crate::code::{Answer, Code, fail};
 use crate::{contexts, device, driver_start, native, restrict, thread};
 
-/// One setting.
+/// A setting of a kernel or of the device, which every GPU gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     /// `cudaFuncSetAttribute`: function, attribute, value.
     Attribute(usize, u32, i32),
     /// `cudaFuncSetCacheConfig`: function, configuration.
     Cache(usize, u32),
-    /// `cudaDeviceSetCacheConfig`: configuration.
+    /// `cudaDeviceSetCacheConfig`, with the configuration.
     DeviceCache(u32),
     /// `cudaSetDeviceFlags`.
     DeviceFlags(u32),

@@ -23,9 +23,9 @@ use crate::native::{self, Stream};
 use crate::non_arena_memory::Source;
 use crate::thread;
 
-type Graph = *mut c_void;
-type Node = *mut c_void;
-type Exec = *mut c_void;
+type GraphHandle = *mut c_void;
+type NodeHandle = *mut c_void;
+type ExecHandle = *mut c_void;
 
 /// The memory of an executable graph.
 struct Need {
@@ -65,7 +65,13 @@ pub unsafe fn real(asked: &MemAllocNodeParams) -> Result<(MemAllocNodeParams, Ve
     ))
 }
 
-type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut MemAllocNodeParams) -> Code;
+type Add = unsafe extern "C" fn(
+    *mut NodeHandle,
+    GraphHandle,
+    *const NodeHandle,
+    usize,
+    *mut MemAllocNodeParams,
+) -> Code;
 
 /// `cudaGraphAddMemAllocNode`.
 ///
@@ -73,9 +79,9 @@ type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut MemAl
 /// The arguments meet the contract of `cudaGraphAddMemAllocNode`.
 pub unsafe fn add_alloc(
     native: Add,
-    node: *mut Node,
-    graph: Graph,
-    after: *const Node,
+    node: *mut NodeHandle,
+    graph: GraphHandle,
+    after: *const NodeHandle,
     count: usize,
     params: *mut MemAllocNodeParams,
 ) -> Answer {
@@ -101,8 +107,8 @@ pub unsafe fn add_alloc(
 /// # Safety
 /// The arguments meet the contract of `cudaGraphMemAllocNodeGetParams`.
 pub unsafe fn alloc_params(
-    native: unsafe extern "C" fn(Node, *mut MemAllocNodeParams) -> Code,
-    node: Node,
+    native: unsafe extern "C" fn(NodeHandle, *mut MemAllocNodeParams) -> Code,
+    node: NodeHandle,
     params: *mut MemAllocNodeParams,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
@@ -142,7 +148,7 @@ impl Count {
     }
 
     /// Visits all nodes of a graph. `None`: the runtime does not list them.
-    fn graph(&mut self, graph: Graph) -> Option<()> {
+    fn graph(&mut self, graph: GraphHandle) -> Option<()> {
         for (node, kind) in in_order(graph)? {
             // SAFETY: nodes of the graph, of the kinds that the calls are for; they write what they are
             // given, which may be anything before.
@@ -178,9 +184,9 @@ fn done(code: Code) -> Option<()> {
 
 /// The nodes of a graph and their kinds, each after those that it comes after. Where none allocates memory
 /// the order is not looked for.
-fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
-    let null: Node = std::ptr::null_mut();
-    let none = std::ptr::null_mut::<Node>;
+fn in_order(graph: GraphHandle) -> Option<Vec<(NodeHandle, u32)>> {
+    let null: NodeHandle = std::ptr::null_mut();
+    let none = std::ptr::null_mut::<NodeHandle>;
     let mut count = 0;
     // SAFETY: asks for the number alone, then passes lists of that many elements.
     let nodes = unsafe {
@@ -214,16 +220,19 @@ fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
 }
 
 /// The nodes, each after those from which an edge leads to it.
-fn sorted(nodes: Vec<(Node, u32)>, edges: impl Iterator<Item = (Node, Node)>) -> Vec<(Node, u32)> {
-    let mut before: HashMap<Node, usize> = HashMap::new();
-    let mut after: HashMap<Node, Vec<Node>> = HashMap::new();
+fn sorted(
+    nodes: Vec<(NodeHandle, u32)>,
+    edges: impl Iterator<Item = (NodeHandle, NodeHandle)>,
+) -> Vec<(NodeHandle, u32)> {
+    let mut before: HashMap<NodeHandle, usize> = HashMap::new();
+    let mut after: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();
     for (from, to) in edges {
         *before.entry(to).or_default() += 1;
         after.entry(from).or_default().push(to);
     }
-    let kinds: HashMap<Node, u32> = nodes.iter().copied().collect();
+    let kinds: HashMap<NodeHandle, u32> = nodes.iter().copied().collect();
     let first = nodes.iter().rev().map(|(node, _)| *node);
-    let mut free: Vec<Node> = first.filter(|node| !before.contains_key(node)).collect();
+    let mut free: Vec<NodeHandle> = first.filter(|node| !before.contains_key(node)).collect();
     let mut sorted = Vec::with_capacity(nodes.len());
     // What became free last comes first: so a branch frees what it allocated before the next one begins.
     while let Some(node) = free.pop() {
@@ -241,7 +250,7 @@ fn sorted(nodes: Vec<(Node, u32)>, edges: impl Iterator<Item = (Node, Node)>) ->
 }
 
 /// Notes the memory of a new executable graph.
-fn note(exec: Exec, graph: Graph) {
+fn note(exec: ExecHandle, graph: GraphHandle) {
     let mut count = Count::default();
     if count.graph(graph).is_none() {
         // SAFETY: no arguments. The error was a question's of lazyrt's own.
@@ -258,7 +267,7 @@ fn note(exec: Exec, graph: Graph) {
 }
 
 /// Runs a call that makes an executable graph take its memory.
-fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
+fn with_memory(exec: ExecHandle, call: impl Fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if !ANY.load(Ordering::Acquire) {
         return passthrough::run(call);
@@ -284,13 +293,18 @@ fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
     Ok(answer)
 }
 
-type Instantiate = unsafe extern "C" fn(*mut Exec, Graph, u64) -> Code;
+type Instantiate = unsafe extern "C" fn(*mut ExecHandle, GraphHandle, u64) -> Code;
 
 /// `cudaGraphInstantiate`, `cudaGraphInstantiateWithFlags`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaGraphInstantiate`.
-pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, flags: u64) -> Answer {
+pub unsafe fn instantiate(
+    native: Instantiate,
+    out: *mut ExecHandle,
+    graph: GraphHandle,
+    flags: u64,
+) -> Answer {
     thread::with(|thread| thread.take_hint());
     passthrough::run(|| {
         // SAFETY: `out` is null or writable: contract of `cudaGraphInstantiate`; a success has written the
@@ -305,7 +319,8 @@ pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, fla
     })
 }
 
-type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut GraphInstantiateParams) -> Code;
+type InstantiateWith =
+    unsafe extern "C" fn(*mut ExecHandle, GraphHandle, *mut GraphInstantiateParams) -> Code;
 
 /// `cudaGraphInstantiateWithParams`. What it is to upload is uploaded after it, with room.
 ///
@@ -313,8 +328,8 @@ type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut GraphInstanti
 /// The arguments meet the contract of `cudaGraphInstantiateWithParams`.
 pub unsafe fn instantiate_with(
     native: InstantiateWith,
-    out: *mut Exec,
-    graph: Graph,
+    out: *mut ExecHandle,
+    graph: GraphHandle,
     params: *mut GraphInstantiateParams,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
@@ -348,13 +363,13 @@ pub unsafe fn instantiate_with(
     })
 }
 
-type Run = unsafe extern "C" fn(Exec, Stream) -> Code;
+type Run = unsafe extern "C" fn(ExecHandle, Stream) -> Code;
 
 /// `cudaGraphLaunch`, `cudaGraphUpload`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaGraphLaunch`.
-pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
+pub unsafe fn run(native: Run, exec: ExecHandle, stream: Stream) -> Answer {
     with_memory(exec, || {
         // SAFETY: the program's graph, and the runtime's stream for the program's: contract of
         // `cudaGraphLaunch`.
@@ -366,7 +381,7 @@ pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaGraphExecDestroy`.
-pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) -> Answer {
+pub unsafe fn destroy(native: unsafe extern "C" fn(ExecHandle) -> Code, exec: ExecHandle) -> Answer {
     thread::with(|thread| thread.take_hint());
     if ANY.load(Ordering::Acquire) {
         NEEDS.lock().remove(&(exec as usize));
@@ -393,8 +408,8 @@ pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> An
 mod tests {
     use super::*;
 
-    fn node(at: usize) -> Node {
-        at as Node
+    fn node(at: usize) -> NodeHandle {
+        at as NodeHandle
     }
 
     #[test]

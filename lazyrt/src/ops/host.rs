@@ -16,7 +16,7 @@ use crate::{contexts, device, fault, native, thread};
 /// Host memory that was asked for before there was a context.
 struct Early {
     bytes: usize,
-    /// Of `cudaHostRegister`.
+    /// The flags that `cudaHostRegister` is called with.
     flags: u32,
     /// lazyrt mapped it; else it is the program's own.
     mapped: bool,

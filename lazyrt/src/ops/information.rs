@@ -8,7 +8,7 @@ use mgb_probe::view::GpuView;
 use mgb_probe::{Client, TaskId};
 
 use crate::code::{Answer, Code, Own};
-use crate::state::{self, State};
+use crate::state::{self, ProcessState};
 use crate::{contexts, device, fault, foreign_cuda, native, session, thread, visible};
 
 type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
@@ -39,7 +39,7 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
 }
 
 /// What the current device has of the node.
-struct Held {
+struct DeviceUsage {
     /// Bytes of all its objects, backed or not.
     committed: u64,
     /// The only GPU that is meant, if there is one.
@@ -48,12 +48,12 @@ struct Held {
     others: u64,
 }
 
-impl Held {
-    fn now(state: &State) -> Held {
+impl DeviceUsage {
+    fn now(state: &ProcessState) -> DeviceUsage {
         let device = state::current();
         let has_home = foreign_cuda::is_open() || state::may_be_several();
         let home = || has_home.then(|| state.home(device)).flatten();
-        Held {
+        DeviceUsage {
             committed: state.committed_of(device),
             gpu: visible::gpu()
                 .or(state.anchor(device))
@@ -66,7 +66,7 @@ impl Held {
 
 /// The GPU that has most left for the current device, and how much that is.
 fn most_left() -> Result<(u32, u64), Own> {
-    let held = Held::now(&state::lock());
+    let held = DeviceUsage::now(&state::lock());
     let visible = session::client().map_or(u64::MAX, Client::visible);
     // As requests are: off the other devices' GPUs, if there are enough.
     let free = match visible & !held.others {
@@ -90,7 +90,11 @@ fn most_left() -> Result<(u32, u64), Own> {
 fn room(gpu: u32) -> Result<u64, Own> {
     let (resident, spares) = {
         let state = state::lock();
-        (state.resident_on(gpu), state.spares.bytes_on(gpu))
+        let spares = state.spares.iter().filter(|spare| spare.device == gpu);
+        (
+            state.resident_on(gpu),
+            spares.map(|spare| spare.range.bytes).sum::<u64>(),
+        )
     };
     let view = view_of(gpu);
     if view

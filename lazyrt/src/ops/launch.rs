@@ -11,8 +11,8 @@ use mgb_core::gate;
 use super::attempts::Attempts;
 use super::{colocation, driver_memory, peers, run};
 use crate::code::{Answer, Code};
-use crate::handles::{self, Kind, on};
-use crate::launch_view::Shared;
+use crate::handles::{self, HandleKind, on};
+use crate::launch_view::LaunchView;
 use crate::native::Stream;
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, SiteHint, Thread};
@@ -36,7 +36,7 @@ unsafe fn configured(config: &LaunchConfig, call: impl FnOnce(*const LaunchConfi
         if given.iter().any(has_event) {
             attributes = given.to_vec();
             for attribute in attributes.iter_mut().filter(|attribute| has_event(attribute)) {
-                match handles::translate(Kind::Event, attribute.value.event()) {
+                match handles::translate(HandleKind::Event, attribute.value.event()) {
                     Ok(event) => attribute.value = attribute.value.with_event(event),
                     Err(error) => return error.0,
                 }
@@ -127,7 +127,7 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> An
 
 /// The task, if it can be found without a lock.
 #[inline]
-fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
+fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static LaunchView> {
     match hint {
         Some(hint) if hint.handle != 0 => thread
             .cached(hint.handle)
@@ -143,7 +143,7 @@ fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
 /// task: the pass proved that neither the host nor a kernel keeps their addresses
 /// (docs/design/static-tasks.md).
 #[inline]
-fn is_colocated(shared: &Shared) -> bool {
+fn is_colocated(shared: &LaunchView) -> bool {
     state::lazy_shared().is_none_or(|lazy| {
         std::ptr::eq(lazy, shared)
             || lazy.is_empty()
@@ -154,7 +154,7 @@ fn is_colocated(shared: &Shared) -> bool {
 static FIRST: Once = Once::new();
 
 #[inline]
-fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
+fn counted(shared: &LaunchView, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
     session::launch_started(shared.placement().0);
     let answer = run::on_ready(shared, inside, call);
     process_exit::watch(&FIRST);
@@ -193,7 +193,7 @@ fn slow(
         }
         let inside = gate::enter();
         let are_peers_there = peers::are_there(shared);
-        let lazy_is_there = || state::lazy_shared().is_none_or(Shared::is_ready);
+        let lazy_is_there = || state::lazy_shared().is_none_or(LaunchView::is_ready);
         if are_peers_there && shared.is_ready() && is_colocated(shared) {
             return counted(shared, inside, call);
         }

@@ -6,7 +6,7 @@ use mgb_core::arena::SMALL;
 use mgb_probe::need::{GRANULE, LAZY};
 use mgb_probe::{BeginRequest, Need};
 
-use crate::state::{Key, State};
+use crate::state::{Key, ProcessState};
 use crate::{device, session};
 
 /// A task with so many objects may be one that allocates until nothing is left, to use all of it at once.
@@ -27,7 +27,7 @@ pub struct NeverFits {
 /// Whether the task would be that with `bytes` more. A static task of several objects counts with what its
 /// launches need beside it. For a lazy task that is all tasks of its device together: each by itself could
 /// have a GPU in turn, but a launch may need two of them at once.
-pub fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
+pub fn never_fits(state: &ProcessState, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
     // A program that has something already may go on until nothing is left.

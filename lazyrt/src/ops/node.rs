@@ -9,7 +9,7 @@ use mgb_abi::graph::{
 use super::graphs;
 use super::passthrough;
 use crate::code::{Answer, Code};
-use crate::handles::{self, Kind};
+use crate::handles::{self, HandleKind};
 
 /// What a node that allocates memory has.
 fn allocation(params: &mut GraphNodeParams) -> *mut MemAllocNodeParams {
@@ -48,7 +48,7 @@ unsafe fn with_own(params: *mut GraphNodeParams, call: impl FnOnce(*mut GraphNod
         if !matches!(read.kind, NODE_WAIT_EVENT | NODE_EVENT_RECORD) || !handles::is_own(event) {
             return call(params);
         }
-        match handles::translate(Kind::Event, event) {
+        match handles::translate(HandleKind::Event, event) {
             Ok(event) => {
                 let mut own = *read;
                 own.body[0] = event as usize as u64;

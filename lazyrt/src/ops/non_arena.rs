@@ -10,7 +10,7 @@ use mgb_probe::byte_size::Bytes;
 
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
-use crate::non_arena_memory::Kind;
+use crate::non_arena_memory::NonArenaKind;
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
 use crate::{device, mapping, session, thread};
@@ -41,14 +41,14 @@ fn bytes_of(format: &ChannelFormatDesc, extent: Extent, levels: u32) -> u64 {
 
 /// Charges the current device's lazy task, and binds it with room for that. Fails at once if no GPU could
 /// ever hold it.
-pub fn charge(kind: Kind, bytes: u64) -> Result<Key, Own> {
+pub fn charge(kind: NonArenaKind, bytes: u64) -> Result<Key, Own> {
     let key = state::lock().lazy_task();
     charge_to(key, kind, bytes)?;
     Ok(key)
 }
 
 /// As [`charge`], for a lazy task that need not be the current device's.
-pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
+pub fn charge_to(key: Key, kind: NonArenaKind, bytes: u64) -> Result<(), Own> {
     let gpu = state::lock().bound_gpu(state::current());
     let asked = Asked {
         gpu,
@@ -59,7 +59,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     let key = state.resolve(key);
     if let Some(task) = state.task_at(key)
         && let Some(gpu) = session::gpu(placement.0)
-        && kind != Kind::Managed
+        && kind != NonArenaKind::Managed
         && task.unevictable().saturating_add(bytes) > device::capacity(gpu)
     {
         notice::once(
@@ -85,13 +85,18 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     }
 }
 
-fn discharge(key: Key, kind: Kind, bytes: u64) {
+fn discharge(key: Key, kind: NonArenaKind, bytes: u64) {
     let returned = state::lock().discharge(key, kind, bytes);
     mapping::give_back(returned);
 }
 
 /// Charges, allocates, and keeps in mind what the charge was for. `made` reads the new name.
-pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
+pub fn allocate(
+    kind: NonArenaKind,
+    bytes: u64,
+    call: impl FnOnce() -> Code,
+    made: impl FnOnce() -> u64,
+) -> Answer {
     thread::with(|thread| thread.take_hint());
     let key = charge(kind, bytes)?;
     match passthrough::run(call) {
@@ -143,7 +148,7 @@ pub unsafe fn malloc_managed(
     // SAFETY: `out` is null or writable: contract of `cudaMallocManaged`; a success has written the address.
     unsafe {
         allocate(
-            Kind::Managed,
+            NonArenaKind::Managed,
             bytes as u64,
             || native(out, bytes, flags),
             || out.read() as u64,
@@ -227,7 +232,7 @@ unsafe fn array(
     };
     let bytes = bytes_of(format, extent, levels);
     // SAFETY: `allocate` reads it after a success only, which has written it: contract of this function.
-    allocate(Kind::Array, bytes, call, || unsafe { out.read() } as u64)
+    allocate(NonArenaKind::Array, bytes, call, || unsafe { out.read() } as u64)
 }
 
 /// `cudaFreeArray` and `cudaFreeMipmappedArray`.

@@ -11,9 +11,9 @@ use mgb_core::work;
 use super::attempts::Attempts;
 use super::{errors, ordinals};
 use crate::code::{Answer, Code, Own};
-use crate::functions::{FUNCTIONS, Function, Place, Translated};
-use crate::handles::{self, Kind};
-use crate::launch_view::Shared;
+use crate::functions::{ArgumentPlace, FUNCTIONS, Function, Translated};
+use crate::handles::{self, HandleKind};
+use crate::launch_view::LaunchView;
 use crate::session::{self, Mode, mode};
 use crate::state::{self, Key, WithObjects};
 use crate::task_binding::{self, Asked};
@@ -31,10 +31,10 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn at(&self, place: Place) -> *mut *mut c_void {
+    fn at(&self, place: ArgumentPlace) -> *mut *mut c_void {
         match place {
-            Place::Register(at) => self.registers.wrapping_add(at),
-            Place::Stack(at) => self.stack.wrapping_add(at),
+            ArgumentPlace::Register(at) => self.registers.wrapping_add(at),
+            ArgumentPlace::Stack(at) => self.stack.wrapping_add(at),
         }
     }
 
@@ -56,8 +56,8 @@ impl Arguments {
     fn translate_handles(&self, function: &Function) -> Result<(), Own> {
         for (place, what) in of(function, |what| what != Translated::Device) {
             let kind = match what {
-                Translated::Stream => Kind::Stream,
-                _ => Kind::Event,
+                Translated::Stream => HandleKind::Stream,
+                _ => HandleKind::Event,
             };
             let argument = self.at(*place);
             // SAFETY: the build script counted the arguments of this very function; they are the callee's to
@@ -71,7 +71,7 @@ impl Arguments {
 fn of(
     function: &Function,
     is_meant: impl Fn(Translated) -> bool,
-) -> impl Iterator<Item = &'static (Place, Translated)> {
+) -> impl Iterator<Item = &'static (ArgumentPlace, Translated)> {
     function
         .translated
         .iter()
@@ -190,7 +190,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         }
         device::select(gpu, ordinal)?;
         let inside = gate::enter();
-        let is_lent = |lender: &Shared| lender.is_ready() && lender.is_lent(gpu);
+        let is_lent = |lender: &LaunchView| lender.is_ready() && lender.is_lent(gpu);
         // A swap may have come between.
         let are_there = shared.is_ready() && others.iter().all(|(_, other)| other.is_ready());
         if !are_there || !lenders.iter().all(|(_, lender)| is_lent(lender)) {
@@ -209,7 +209,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
 
 /// Binds and backs the other tasks of the process, those of the current device where `lazy`, its lazy task, is.
 /// What was refused stays so, and is none of them: the call sees what there is.
-fn others(lazy: &Shared) -> Vec<(Key, &'static Shared)> {
+fn others(lazy: &LaunchView) -> Vec<(Key, &'static LaunchView)> {
     let gpu = lazy.placement().0;
     let all = state::lock().with_objects(state::current());
     let ready = |task: WithObjects| {
@@ -229,7 +229,7 @@ fn others(lazy: &Shared) -> Vec<(Key, &'static Shared)> {
 
 /// Binds the lazy task, and ties the process to its GPU.
 #[cold]
-fn anchor() -> Result<&'static Shared, Own> {
+fn anchor() -> Result<&'static LaunchView, Own> {
     let shared = task_binding::lazy()?;
     state::tie(state::current(), shared.placement().0);
     Ok(shared)

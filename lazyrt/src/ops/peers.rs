@@ -17,7 +17,7 @@ use super::span::Span;
 use super::{ordinals, two};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
 use crate::task_binding::{self, Asked};
@@ -89,13 +89,13 @@ pub fn forget(device: Device) {
 /// Whether a launch of the task, by the current device, finds what the device may reach. Stable inside the
 /// gate.
 #[inline]
-pub fn are_there(shared: &Shared) -> bool {
+pub fn are_there(shared: &LaunchView) -> bool {
     let device = state::current();
     REACH[device].load(Ordering::Relaxed) == 0 || all_there(device, shared)
 }
 
 #[cold]
-fn all_there(device: Device, shared: &Shared) -> bool {
+fn all_there(device: Device, shared: &LaunchView) -> bool {
     let gpu = shared.placement().0;
     reach_of(device).filter_map(state::lazy_shared_of).all(|peer| {
         // Without objects and unbound it has no memory of any kind.
@@ -106,7 +106,7 @@ fn all_there(device: Device, shared: &Shared) -> bool {
 
 /// Binds and backs the tasks of the devices that the current one may reach, and lends their memory to the GPU
 /// of `shared`, which is current on this thread afterwards.
-pub fn bring(shared: &Shared) -> Result<(), Own> {
+pub fn bring(shared: &LaunchView) -> Result<(), Own> {
     let _relaxed = device::RelaxedCapture::begin();
     let (gpu, ordinal) = shared.placement();
     for peer in reach_of(state::current()) {

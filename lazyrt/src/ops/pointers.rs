@@ -8,7 +8,7 @@ use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNREGISTERED, PointerA
 use super::ordinals::program_device;
 use super::peers;
 use crate::code::{Answer, Code, fail};
-use crate::state::{self, State};
+use crate::state::{self, ProcessState};
 use crate::{contexts, thread};
 
 /// Of an address that is no memory of CUDA's.
@@ -34,7 +34,7 @@ fn pinned(pointer: *mut c_void) -> PointerAttributes {
 }
 
 /// Of an address in the arena.
-fn in_arena(state: &State, pointer: *mut c_void) -> PointerAttributes {
+fn in_arena(state: &ProcessState, pointer: *mut c_void) -> PointerAttributes {
     let owner = state
         .find(pointer as u64)
         .and_then(|(start, _)| state.device_of(start));

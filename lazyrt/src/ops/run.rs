@@ -10,7 +10,7 @@ use super::attempts::Attempts;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::default::{self, LAST_DEFAULT};
 use crate::handles::{capture, foreign};
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::task_binding::{self, Asked};
@@ -18,7 +18,7 @@ use crate::{device, mapping, process_exit, session, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
-pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) -> Answer {
+pub fn on_ready(shared: &LaunchView, inside: Inside, call: impl FnOnce() -> Code) -> Answer {
     let (gpu, ordinal) = shared.placement();
     if !thread::with(|thread| thread.is_on(ordinal)) {
         device::select(gpu, ordinal)?;
@@ -141,7 +141,7 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
 pub fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     if stream as usize <= LAST_DEFAULT {
         let own = state::lazy_shared().filter(|own| own.is_bound());
-        return Ok(own.map(Shared::placement));
+        return Ok(own.map(LaunchView::placement));
     }
     if crate::handles::is_own(stream) {
         return crate::handles::stream::home_of(stream);
@@ -209,7 +209,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
         gpu: Some(at.0),
         ..Asked::default()
     };
-    let is_there = |shared: &Shared| shared.placement().0 == at.0 || shared.is_lent(at.0);
+    let is_there = |shared: &LaunchView| shared.placement().0 == at.0 || shared.is_lent(at.0);
     let mut attempts = Attempts::default();
     loop {
         let mut all = Vec::new();

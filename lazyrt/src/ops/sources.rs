@@ -16,8 +16,8 @@ use super::non_arena::charge_to;
 use super::passthrough;
 use crate::code::{Answer, Code, Own};
 use crate::native::{self, Pool};
-use crate::non_arena_memory::{Kind, Source};
-use crate::state::{self, Key, State};
+use crate::non_arena_memory::{NonArenaKind, Source};
+use crate::state::{self, Key, ProcessState};
 use crate::{contexts, device, mapping, session};
 
 /// What sources take from the GPU at a time.
@@ -50,7 +50,7 @@ impl Source {
     }
 
     /// The task that is charged for a new one.
-    fn owner(self, state: &mut State) -> Key {
+    fn owner(self, state: &mut ProcessState) -> Key {
         let device = match self {
             Source::Pool(_) => None,
             Source::Graphs(ordinal) => device::at(ordinal).and_then(|gpu| state.device_on(gpu)),
@@ -181,7 +181,7 @@ fn raise(key: Key, source: Source, bytes: u64) -> Result<(), Own> {
     if lacks == 0 {
         return Ok(());
     }
-    charge_to(key, Kind::Pool, lacks)?;
+    charge_to(key, NonArenaKind::Pool, lacks)?;
     let mut state = state::lock();
     let known = state.source(source, key);
     known.bytes = known.bytes.saturating_add(lacks);

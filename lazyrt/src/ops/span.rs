@@ -5,9 +5,9 @@ use mgb_abi::copy3d::{Extent, PitchedPtr, Pos};
 /// A range of bytes that a call touches.
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// Start.
+    /// The first address.
     pub address: u64,
-    /// Bytes.
+    /// How many bytes from there on.
     pub bytes: u64,
 }
 

@@ -7,7 +7,7 @@ use mgb_core::work;
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
-use crate::handles::{self, Kind, default, foreign, is_own, on};
+use crate::handles::{self, HandleKind, default, foreign, is_own, on};
 use crate::native::Stream;
 use crate::{fault, foreign_cuda, thread};
 
@@ -150,11 +150,13 @@ pub unsafe fn wait_event(
     if flags != 0 {
         // A node of a graph, even if the event was never recorded.
         return passthrough::run_blind(|| {
-            on(stream, |stream| match handles::translate(Kind::Event, event) {
-                // SAFETY: the runtime's stream and event for the program's: contract of
-                // `cudaStreamWaitEvent`.
-                Ok(event) => unsafe { native(stream, event, flags) },
-                Err(Own(code)) => code,
+            on(stream, |stream| {
+                match handles::translate(HandleKind::Event, event) {
+                    // SAFETY: the runtime's stream and event for the program's: contract of
+                    // `cudaStreamWaitEvent`.
+                    Ok(event) => unsafe { native(stream, event, flags) },
+                    Err(Own(code)) => code,
+                }
             })
         });
     }

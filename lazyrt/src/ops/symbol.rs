@@ -35,7 +35,7 @@ pub unsafe fn to_symbol(
 ) -> Answer {
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyToSymbol`.
     unsafe {
-        let part = Part {
+        let part = VariablePart {
             symbol,
             offset,
             is_target: true,
@@ -63,7 +63,7 @@ pub unsafe fn to_symbol_async(
     // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
     // `cudaMemcpyToSymbolAsync`.
     unsafe {
-        let part = Part {
+        let part = VariablePart {
             symbol,
             offset,
             is_target: true,
@@ -93,7 +93,7 @@ pub unsafe fn from_symbol(
     };
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyFromSymbol`.
     touch(
-        Part {
+        VariablePart {
             symbol,
             offset,
             is_target: false,
@@ -123,7 +123,7 @@ pub unsafe fn from_symbol_async(
     };
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyFromSymbolAsync`.
     touch(
-        Part {
+        VariablePart {
             symbol,
             offset,
             is_target: false,
@@ -142,7 +142,13 @@ pub unsafe fn from_symbol_async(
 
 /// # Safety
 /// Where `kind` reads host memory, `src` has `count` readable bytes.
-unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl Fn() -> Code) -> Answer {
+unsafe fn to(
+    part: VariablePart,
+    src: *const c_void,
+    count: usize,
+    kind: u32,
+    call: impl Fn() -> Code,
+) -> Answer {
     let has_source = !src.is_null() && count > 0;
     let mut state = state::lock();
     if has_source && !state.in_arena(src as u64) {
@@ -182,7 +188,7 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
 
 /// The part of a device variable that a copy touches.
 #[derive(Clone, Copy)]
-struct Part {
+struct VariablePart {
     symbol: *const c_void,
     offset: usize,
     /// Whether it is written.
@@ -190,7 +196,7 @@ struct Part {
     stream: Option<Stream>,
 }
 
-impl Part {
+impl VariablePart {
     /// Copies between the variable on the first GPU and memory of the second.
     fn copy_between(self, other: Span, ordinals: Ordinals) -> Code {
         let (mut address, mut size) = (std::ptr::null_mut(), 0);
@@ -232,7 +238,7 @@ impl Part {
 
 /// Runs the copy on the task that the pass named in a hint, else the one of the object at the other end, else
 /// the lazy one. The first use of a variable takes the driver memory for all of its module.
-fn touch(part: Part, other: Span, call: impl Fn() -> Code) -> Answer {
+fn touch(part: VariablePart, other: Span, call: impl Fn() -> Code) -> Answer {
     let hint = thread::with(|thread| thread.take_hint());
     let answer = touch_once(part, other, hint, &call);
     if answer == Ok(Code::MEMORY_ALLOCATION) {
@@ -242,7 +248,12 @@ fn touch(part: Part, other: Span, call: impl Fn() -> Code) -> Answer {
     answer
 }
 
-fn touch_once(part: Part, other: Span, hint: Option<SiteHint>, call: impl FnOnce() -> Code) -> Answer {
+fn touch_once(
+    part: VariablePart,
+    other: Span,
+    hint: Option<SiteHint>,
+    call: impl FnOnce() -> Code,
+) -> Answer {
     let mut state = state::lock();
     let owner = if other.bytes == 0 {
         None

@@ -2,11 +2,11 @@
 //! began last.
 
 use super::extent::Key;
-use super::store::State;
+use super::store::ProcessState;
 use crate::task::{OwnSite, Task};
 use crate::thread::{self, Activation, current_device as current};
 
-impl State {
+impl ProcessState {
     /// The task that gathers what an activation allocates before its task begins, whose number in its module's
     /// report is `id`.
     pub(super) fn gathering(&mut self, activation: Activation, id: u32) -> Key {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// A task that the activation begins, with as many objects.
-    fn begun(state: &mut State, activation: Activation, objects: u64) -> (Key, Vec<Key>) {
+    fn begun(state: &mut ProcessState, activation: Activation, objects: u64) -> (Key, Vec<Key>) {
         let key = state
             .take_gathered(activation)
             .unwrap_or_else(|| state.new_task(None, Some(activation), false));
@@ -117,13 +117,13 @@ mod tests {
         (key, older)
     }
 
-    fn end(state: &mut State, key: Key) {
+    fn end(state: &mut ProcessState, key: Key) {
         state.task(key).unwrap().ended = true;
     }
 
     #[test]
     fn activations_of_a_site_gather_for_themselves() {
-        let mut state = State::default();
+        let mut state = ProcessState::default();
         let (one, other) = (activation(1), activation(2));
         let first = state.gathering(one, 1);
         assert_ne!(state.gathering(other, 1), first);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_activation_that_frees_all_before_its_begin_leaves_nothing() {
-        let mut state = State::default();
+        let mut state = ProcessState::default();
         let key = state.gathering(activation(1), 1);
         state.task(key).unwrap().objects = 1;
         state.drop_if_over(key);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn objects_of_a_task_that_has_not_ended_are_those_of_the_next() {
-        let mut state = State::default();
+        let mut state = ProcessState::default();
         let own = activation(1);
         let (first, older) = begun(&mut state, own, 1);
         assert!(older.is_empty());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn of_a_thread_no_more_is_known_than_what_has_ended() {
-        let mut state = State::default();
+        let mut state = ProcessState::default();
         let own = activation(0);
         let (running, _) = begun(&mut state, own, 1);
         let (ended, older) = begun(&mut state, own, 1);

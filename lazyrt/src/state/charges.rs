@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::extent::Key;
-use crate::non_arena_memory::{Kind, Source};
+use crate::non_arena_memory::{NonArenaKind, Source};
 
 /// One array, or one piece of managed memory.
 #[derive(Clone, Copy, Debug)]
@@ -11,15 +11,15 @@ pub struct Piece {
     /// The task that is charged.
     pub owner: Key,
     /// What it is.
-    pub kind: Kind,
-    /// Bytes.
+    pub kind: NonArenaKind,
+    /// The bytes that the task is charged.
     pub bytes: u64,
 }
 
 /// What a source is charged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
-    /// The task.
+    /// The task that is charged.
     pub owner: Key,
     /// Bytes, which the pool holds or may take.
     pub bytes: u64,
@@ -31,7 +31,7 @@ pub struct Charge {
     pub uses: u64,
 }
 
-/// All charges.
+/// What all tasks are charged for memory outside the arena.
 #[derive(Debug, Default)]
 pub struct Elsewhere {
     /// By address or handle.

@@ -6,7 +6,7 @@ use super::extent::Key;
 
 /// The state of one device.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct DeviceState {
     /// Its lazy task.
     pub lazy: Option<Key>,
     /// The GPU that handles of the runtime tie it to.
@@ -19,10 +19,10 @@ pub struct Known {
 
 /// The state of all devices.
 #[derive(Debug)]
-pub struct Devices(pub [Known; MAX_GPUS]);
+pub struct Devices(pub [DeviceState; MAX_GPUS]);
 
 impl Default for Devices {
     fn default() -> Devices {
-        Devices([Known::default(); MAX_GPUS])
+        Devices([DeviceState::default(); MAX_GPUS])
     }
 }

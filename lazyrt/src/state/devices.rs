@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use mgb_probe::wire::MAX_GPUS;
 
 use super::extent::Key;
-use super::store::{State, lock};
-use crate::launch_view::{Device, Shared};
+use super::store::{ProcessState, lock};
+use crate::launch_view::{Device, LaunchView};
 use crate::task::Task;
 use crate::thread;
 use crate::thread::current_device as current;
 
 /// What launches see of each device's lazy task.
-static LAZY: [AtomicPtr<Shared>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_GPUS];
+static LAZY: [AtomicPtr<LaunchView>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_GPUS];
 
 /// Whether the program has chosen a device other than its first, ever.
 static SEVERAL: AtomicBool = AtomicBool::new(false);
@@ -36,13 +36,13 @@ pub fn may_be_several() -> bool {
 
 /// What launches see of the current device's lazy task, if there is one.
 #[inline]
-pub fn lazy_shared() -> Option<&'static Shared> {
+pub fn lazy_shared() -> Option<&'static LaunchView> {
     lazy_shared_of(current())
 }
 
 /// What launches see of a device's lazy task, if there is one.
 #[inline]
-pub fn lazy_shared_of(device: Device) -> Option<&'static Shared> {
+pub fn lazy_shared_of(device: Device) -> Option<&'static LaunchView> {
     let lazy = LAZY.get(device)?.load(Ordering::Acquire);
     // SAFETY: null, or a leaked Shared.
     unsafe { lazy.as_ref() }
@@ -74,12 +74,12 @@ pub fn is_tied(device: Device) -> bool {
 }
 
 /// The device's handles are gone.
-pub fn let_go(state: &mut State, device: Device) {
+pub fn let_go(state: &mut ProcessState, device: Device) {
     state.untie(device);
     ANCHORED.fetch_and(!(1 << device), Ordering::Release);
 }
 
-impl State {
+impl ProcessState {
     /// The lazy task of the current device.
     pub fn lazy_task(&mut self) -> Key {
         self.lazy_task_of(current())

@@ -1,13 +1,13 @@
 //! Objects, and the runs of granules that they lie in.
 
 use mgb_core::host_bytes::HostBytes;
-use mgb_core::memory::Physical;
+use mgb_core::memory::{Physical, Spare};
 use mgb_probe::TaskId;
 
 /// Names a task; never used again.
 pub type Key = u64;
 
-/// One allocation.
+/// An allocation of the program in the arena.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     /// Bytes that the program asked for.
@@ -21,7 +21,7 @@ pub enum Backing {
     None,
     /// Memory of the owner's GPU.
     Device(Physical),
-    /// Swapped out.
+    /// Host memory with its bytes: it was swapped out.
     Host(HostBytes),
     /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
     Spare(u32, Physical),
@@ -32,9 +32,9 @@ pub enum Backing {
 /// A run of granules, backed as one.
 #[derive(Debug)]
 pub struct Extent {
-    /// Bytes.
+    /// The size in bytes, in whole granules.
     pub length: u64,
-    /// The task.
+    /// The task whose objects lie in it.
     pub owner: Key,
     /// What is behind it.
     pub backing: Backing,
@@ -58,16 +58,15 @@ impl Extent {
 pub struct Returned {
     /// The task that had reserved it.
     pub id: TaskId,
-    /// Bytes.
+    /// How many bytes of its reservation go back.
     pub bytes: u64,
 }
 
 /// What freeing an object leaves to be done.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
-    /// `State::recycle`.
-    pub memory: Option<(u64, u64, u32, Physical)>,
+    /// Memory to release. Its addresses are not free before `ProcessState::recycle`.
+    pub memory: Option<Spare<u32>>,
     /// Room to give back.
     pub returned: Option<Returned>,
 }

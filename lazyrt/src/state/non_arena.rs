@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use super::charges::{Charge, Piece};
 use super::extent::{Key, Returned};
-use super::store::State;
+use super::store::ProcessState;
 use crate::launch_view::Device;
-use crate::non_arena_memory::{Kind, Source};
+use crate::non_arena_memory::{NonArenaKind, Source};
 use crate::task::Task;
 
-impl State {
+impl ProcessState {
     /// Charges the device's lazy task. Whether it has the room is seen when it is prepared.
-    pub fn charge(&mut self, key: Key, kind: Kind, bytes: u64) {
+    pub fn charge(&mut self, key: Key, kind: NonArenaKind, bytes: u64) {
         if let Some(task) = self.task(key) {
             task.outside.add(kind, bytes);
             task.seen.mapped = task.seen.mapped.max(task.resident());
@@ -19,18 +19,24 @@ impl State {
     }
 
     /// Takes a charge back; the room to give back to mgbd.
-    pub fn discharge(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
+    pub fn discharge(&mut self, key: Key, kind: NonArenaKind, bytes: u64) -> Option<Returned> {
         self.take_back(key, kind, bytes, Task::resident)
     }
 
     /// Takes back a charge that was refused. Its room was never granted, so that what is reserved is for the
     /// rest of the task; unless it was granted and something else failed.
-    pub fn withdraw(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
+    pub fn withdraw(&mut self, key: Key, kind: NonArenaKind, bytes: u64) -> Option<Returned> {
         self.take_back(key, kind, bytes, Task::committed)
     }
 
     /// Takes a charge back, and gives back what is reserved beyond the bytes that `keeps` says.
-    fn take_back(&mut self, key: Key, kind: Kind, bytes: u64, keeps: fn(&Task) -> u64) -> Option<Returned> {
+    fn take_back(
+        &mut self,
+        key: Key,
+        kind: NonArenaKind,
+        bytes: u64,
+        keeps: fn(&Task) -> u64,
+    ) -> Option<Returned> {
         let task = self.task(key)?;
         let before = task.committed();
         task.outside.remove(kind, bytes);
@@ -46,7 +52,7 @@ impl State {
     }
 
     /// Notes what a charge was for.
-    pub fn add_piece(&mut self, name: u64, owner: Key, kind: Kind, bytes: u64) {
+    pub fn add_piece(&mut self, name: u64, owner: Key, kind: NonArenaKind, bytes: u64) {
         self.elsewhere.pieces.insert(name, Piece { owner, kind, bytes });
     }
 
@@ -82,10 +88,10 @@ impl State {
         let (owner, before) = (charge.owner, std::mem::replace(&mut charge.bytes, bytes));
         let gpu = self.task(owner).and_then(|task| task.gpu);
         if bytes >= before {
-            self.charge(owner, Kind::Pool, bytes - before);
+            self.charge(owner, NonArenaKind::Pool, bytes - before);
             return Some((gpu, None));
         }
-        Some((gpu, self.discharge(owner, Kind::Pool, before - bytes)))
+        Some((gpu, self.discharge(owner, NonArenaKind::Pool, before - bytes)))
     }
 
     /// The owner of a source's charge.
@@ -133,29 +139,29 @@ mod tests {
 
     #[test]
     fn a_charge_that_was_refused_takes_nothing_from_the_rest() {
-        let mut state = State::default();
+        let mut state = ProcessState::default();
         let key = state.new_task(None, None, true);
         let id = TaskId::from_raw(7).unwrap();
-        state.charge(key, Kind::Pool, 4 * GRANULE);
+        state.charge(key, NonArenaKind::Pool, 4 * GRANULE);
         let task = state.task(key).unwrap();
         task.need.flags |= LAZY;
         task.bind(id, 0, 0, 4 * GRANULE);
         // More, for which no room was granted.
-        state.charge(key, Kind::Pool, 3 * GRANULE);
-        assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
+        state.charge(key, NonArenaKind::Pool, 3 * GRANULE);
+        assert_eq!(state.withdraw(key, NonArenaKind::Pool, 3 * GRANULE), None);
         assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
         // Nor does it take the room of an extent that has no memory yet.
-        assert!(state.discharge(key, Kind::Pool, GRANULE).is_some());
+        assert!(state.discharge(key, NonArenaKind::Pool, GRANULE).is_some());
         let task = state.task(key).unwrap();
         task.reserved += GRANULE;
         task.add_unbacked(GRANULE, GRANULE);
-        state.charge(key, Kind::Pool, 3 * GRANULE);
-        assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
+        state.charge(key, NonArenaKind::Pool, 3 * GRANULE);
+        assert_eq!(state.withdraw(key, NonArenaKind::Pool, 3 * GRANULE), None);
         assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
         // The grant is given back.
         let bytes = GRANULE;
         assert_eq!(
-            state.discharge(key, Kind::Pool, bytes),
+            state.discharge(key, NonArenaKind::Pool, bytes),
             Some(Returned { id, bytes })
         );
         assert_eq!(state.task(key).unwrap().reserved, 3 * GRANULE);

@@ -1,43 +1,46 @@
 //! Objects and the extents they lie in: placing, finding, freeing.
 
-use mgb_core::arena::{ALIGN, Arena, Left, SMALL};
-use mgb_probe::need::GRANULE;
+use mgb_core::arena::{ALIGN, Arena, extent_bytes, extent_of};
+use mgb_core::memory::{Range, Spare};
+use mgb_probe::need::spare_bytes;
 
 use super::extent::{Backing, Extent, Freed, Key, Object, Returned};
-use super::store::State;
+use super::store::ProcessState;
 use crate::launch_view::Device;
+use crate::session;
 
-impl State {
+impl ProcessState {
     /// Places an object; its address. `None`: the arena has no such room.
     pub fn allocate(&mut self, key: Key, bytes: u64) -> Option<u64> {
-        let arena = self.arena.as_mut()?;
-        let task = self.tasks.get_mut(&key)?;
-        let address = if arena.is_guarded() {
-            let (extent, length) = arena.take(bytes)?;
-            self.extents.insert(extent, Extent::new(length, key));
-            task.add_unbacked(extent, length);
-            // What lies behind it lies behind the extent.
-            extent + length - bytes.next_multiple_of(ALIGN).min(length)
-        } else if bytes < SMALL {
-            match task.pool.take(bytes) {
-                Some(address) => address,
-                None => {
-                    let granule = self.spares.take_or(arena, key, &mut self.extents)?;
-                    task.pool.add(granule);
-                    task.add_unbacked(granule, GRANULE);
-                    task.pool.take(bytes)?
+        let (arena, task) = (self.arena.as_mut()?, self.tasks.get_mut(&key)?);
+        let length = extent_bytes(bytes)?;
+        let is_guarded = arena.is_guarded();
+        let mut new = None;
+        let mut extent = || {
+            let (start, backing) = match self.spares.take(length, |_| true) {
+                Some(spare) => {
+                    self.uncharged_spares += length;
+                    (spare.range.start, Backing::Spare(spare.device, spare.memory))
                 }
-            }
-        } else if bytes <= GRANULE {
-            let granule = self.spares.take_or(arena, key, &mut self.extents)?;
-            task.add_unbacked(granule, GRANULE);
-            granule
-        } else {
-            let (address, length) = arena.take(bytes)?;
-            self.extents.insert(address, Extent::new(length, key));
-            task.add_unbacked(address, length);
-            address
+                None => (arena.take(bytes)?.0, Backing::None),
+            };
+            let extent = Extent {
+                backing,
+                ..Extent::new(length, key)
+            };
+            self.extents.insert(start, extent);
+            new = Some(start);
+            new
         };
+        let address = if is_guarded {
+            // What lies behind it lies behind the extent.
+            extent()? + length - bytes.next_multiple_of(ALIGN).min(length)
+        } else {
+            task.pool.place(bytes, extent)?
+        };
+        if let Some(start) = new {
+            task.add_unbacked(start, length);
+        }
         debug_assert_eq!(address % ALIGN, 0);
         task.count_object(bytes);
         self.objects.insert(address, Object { bytes });
@@ -71,24 +74,14 @@ impl State {
         self.arena.as_ref().is_some_and(|arena| arena.contains(address))
     }
 
-    fn extent_of(&self, start: u64) -> u64 {
-        if self.extents.contains_key(&start) {
-            start
-        } else {
-            start / GRANULE * GRANULE
-        }
-    }
-
     /// The task of the object that starts here.
     pub fn owner(&self, start: u64) -> Option<Key> {
-        self.extents
-            .get(&self.extent_of(start))
-            .map(|extent| extent.owner)
+        self.extents.get(&extent_of(start)).map(|extent| extent.owner)
     }
 
     /// The GPU whose memory is behind the object that starts here.
     pub fn gpu_behind(&self, start: u64) -> Option<u32> {
-        let extent = self.extents.get(&self.extent_of(start))?;
+        let extent = self.extents.get(&extent_of(start))?;
         match extent.backing {
             Backing::Device(_) => self.tasks.get(&extent.owner)?.gpu,
             Backing::None | Backing::Host(_) | Backing::Spare(..) | Backing::Moving => None,
@@ -97,7 +90,7 @@ impl State {
 
     /// Whether other GPUs may use the object that starts here.
     pub fn is_lent(&self, start: u64) -> bool {
-        let extent = self.extents.get(&self.extent_of(start));
+        let extent = self.extents.get(&extent_of(start));
         extent.is_some_and(|extent| extent.lent != 0)
     }
 
@@ -124,20 +117,16 @@ impl State {
     /// Removes the object that starts here.
     pub fn free(&mut self, start: u64) -> Option<Freed> {
         let object = self.objects.remove(&start)?;
-        let extent = self.extent_of(start);
+        let extent = extent_of(start);
         let key = self.extents.get(&extent)?.owner;
         let task = self.tasks.get_mut(&key)?;
         task.live -= object.bytes;
         task.objects -= 1;
         task.records.forget(start, object.bytes.max(1));
-        let guarded = self.arena.as_ref().is_some_and(Arena::is_guarded);
-        let gone = if !guarded && object.bytes < SMALL {
-            match task.pool.give(start, object.bytes) {
-                Left::Shared => None,
-                Left::Granule(granule) => Some(granule),
-            }
-        } else {
+        let gone = if self.arena.as_ref().is_some_and(Arena::is_guarded) {
             Some(extent)
+        } else {
+            task.pool.give(start, object.bytes)
         };
         let freed = gone
             .map(|extent| self.drop_extent(key, extent))
@@ -158,26 +147,27 @@ impl State {
         if task.unbacked.remove(&address) {
             task.unbacked_bytes -= extent.length;
         }
-        let (gpu, memory) = match (extent.backing, task.gpu) {
-            (Backing::Device(memory), Some(gpu)) => (gpu, memory),
+        let range = Range::new(address, extent.length);
+        let spare = |device, memory| Spare {
+            range,
+            device,
+            memory,
+        };
+        let memory = match (extent.backing, task.gpu) {
+            (Backing::Device(memory), Some(gpu)) => spare(gpu, memory),
             (Backing::Spare(gpu, memory), _) => {
                 // Its room was never this task's.
-                self.spares.settle();
-                freed.memory = self.spares.keep(address, extent.length, gpu, memory);
+                self.uncharged_spares -= extent.length;
+                freed.memory = self.keep_spare(spare(gpu, memory));
                 return freed;
             }
             _ => {
-                self.recycle(address, extent.length);
+                self.recycle(range);
                 return freed;
             }
         };
         task.mapped -= extent.length;
-        crate::session::unmapping(gpu, extent.length);
-        freed.memory = if extent.lent == 0 {
-            self.spares.keep(address, extent.length, gpu, memory)
-        } else {
-            Some((address, extent.length, gpu, memory))
-        };
+        session::unmapping(memory.device, extent.length);
         // A task that said its need keeps the room until it ends: the need counts what comes later.
         if (task.is_loose() || task.ended)
             && let Some(id) = task.id
@@ -192,13 +182,29 @@ impl State {
                 task.unbind();
             }
         }
+        freed.memory = if extent.lent == 0 {
+            self.keep_spare(memory)
+        } else {
+            Some(memory)
+        };
         freed
     }
 
+    /// Keeps memory that freed objects left, which is charged with the process's context: with what of that has
+    /// come behind objects and is not charged to their tasks yet, so much that a context is charged for. Else it
+    /// comes back, to be released. Guards keep nothing: they are to find who uses it still.
+    fn keep_spare(&mut self, spare: Spare<u32>) -> Option<Spare<u32>> {
+        let is_guarded = self.arena.as_ref().is_some_and(Arena::is_guarded);
+        let gpu = session::gpu(spare.device).filter(|_| !is_guarded);
+        let most = gpu.map_or(0, |gpu| spare_bytes(gpu.usable_bytes));
+        self.spares
+            .keep(spare, most.saturating_sub(self.uncharged_spares))
+    }
+
     /// Addresses with nothing behind them are free again.
-    pub fn recycle(&mut self, address: u64, length: u64) {
+    pub fn recycle(&mut self, range: Range) {
         if let Some(arena) = &mut self.arena {
-            arena.give(address, length);
+            arena.give(range.start, range.bytes);
         }
     }
 }

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use mgb_core::arena::Arena;
+use mgb_core::memory::Spares;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::charges::Elsewhere;
 use super::device_table::Devices;
 use super::extent::{Extent, Key, Object};
-use super::spares::Spares;
-use crate::launch_view::Shared;
+use crate::launch_view::LaunchView;
 use crate::task::Task;
 use crate::thread::Activation;
 
 /// Objects, extents and tasks of the process.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ProcessState {
     /// Made at the first allocation.
     pub arena: Option<Arena>,
     pub(super) objects: BTreeMap<u64, Object>,
@@ -30,25 +30,28 @@ pub struct State {
     pub(super) devices: Devices,
     pub(super) elsewhere: Elsewhere,
     pub(super) next_key: Key,
-    pub(super) unused: Vec<&'static Shared>,
-    /// Memory that freed objects left.
-    pub spares: Spares,
+    pub(super) unused: Vec<&'static LaunchView>,
+    /// Memory that freed objects left, by the GPU that it is of. It is no task's, and charged with the process's
+    /// context.
+    pub spares: Spares<u32>,
+    /// Bytes of such memory that are behind extents, and not charged to the extents' tasks yet.
+    pub(super) uncharged_spares: u64,
     /// Tasks that are gone, if the program is traced.
     pub past: Vec<Task>,
 }
 
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static STATE: LazyLock<Mutex<ProcessState>> = LazyLock::new(Mutex::default);
 
 /// Notified when a task stops being busy.
 pub static CHANGED: Condvar = Condvar::new();
 
-/// The state.
-pub fn lock() -> MutexGuard<'static, State> {
+/// Locks the state of the process.
+pub fn lock() -> MutexGuard<'static, ProcessState> {
     STATE.lock()
 }
 
 /// The state, once no thread changes what is behind the object that starts here.
-pub fn lock_still(start: u64) -> MutexGuard<'static, State> {
+pub fn lock_still(start: u64) -> MutexGuard<'static, ProcessState> {
     let mut state = lock();
     while state.is_moving(start) {
         CHANGED.wait(&mut state);
@@ -57,7 +60,7 @@ pub fn lock_still(start: u64) -> MutexGuard<'static, State> {
 }
 
 /// The state, once no thread changes what is behind the task's extents.
-pub fn lock_task_still(key: Key) -> MutexGuard<'static, State> {
+pub fn lock_task_still(key: Key) -> MutexGuard<'static, ProcessState> {
     let mut state = lock();
     while state.task(key).is_some_and(|task| task.is_moving()) {
         CHANGED.wait(&mut state);
@@ -66,11 +69,11 @@ pub fn lock_task_still(key: Key) -> MutexGuard<'static, State> {
 }
 
 /// The state, if no thread holds its lock for long: for the end of the process.
-pub fn try_lock() -> Option<MutexGuard<'static, State>> {
+pub fn try_lock() -> Option<MutexGuard<'static, ProcessState>> {
     STATE.try_lock_for(std::time::Duration::from_millis(200))
 }
 
-impl State {
+impl ProcessState {
     /// The task that took this one over, or itself.
     pub fn resolve(&self, mut key: Key) -> Key {
         while let Some(&next) = self.moved.get(&key) {
@@ -84,12 +87,12 @@ impl State {
         self.tasks.get(&key)
     }
 
-    /// All tasks.
+    /// The tasks of the process, with their keys.
     pub fn tasks(&self) -> impl Iterator<Item = (Key, &Task)> {
         self.tasks.iter().map(|(&key, task)| (key, task))
     }
 
-    /// All tasks, to change them.
+    /// The tasks of the process, to change them.
     pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task> {
         self.tasks.values_mut()
     }

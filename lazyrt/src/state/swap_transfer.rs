@@ -7,22 +7,22 @@ use mgb_probe::TaskId;
 use mgb_probe::need::MOVABLE;
 
 use super::extent::{Backing, Key};
-use super::store::{CHANGED, State};
+use super::store::{CHANGED, ProcessState};
 use crate::task::Task;
 
 /// An extent that was taken out. The state has [`Backing::Moving`] in its place meanwhile.
 #[derive(Debug)]
-pub struct Part {
-    /// Its start.
+pub struct TakenExtent {
+    /// The first address of the extent.
     pub address: u64,
-    /// Its bytes.
+    /// The size of the extent in bytes.
     pub length: u64,
     /// What is behind it.
     pub backing: Backing,
 }
 
-impl Part {
-    /// Its addresses.
+impl TakenExtent {
+    /// The addresses of the extent.
     pub fn range(&self) -> Range {
         Range::new(self.address, self.length)
     }
@@ -33,15 +33,15 @@ impl Part {
 pub struct Evicting {
     /// The task at mgbd.
     pub id: TaskId,
-    /// Its GPU,
+    /// The GPU that it is on.
     pub gpu: u32,
-    /// and that GPU's ordinal.
+    /// The ordinal of that GPU in this process.
     pub ordinal: i32,
     /// Its extents that have memory of that GPU.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TakenExtent>,
 }
 
-impl State {
+impl ProcessState {
     /// Whether bytes of the task were swapped out, and have not come back.
     pub fn has_bytes_in_host(&self, key: Key) -> bool {
         let in_host = |start| {
@@ -53,8 +53,8 @@ impl State {
     }
 
     /// Takes the task's extents without memory, to put memory behind them. From here on they count as
-    /// mapped, and the task is moving unless there are none. [`State::end_commit`] is called next.
-    pub fn begin_commit(&mut self, key: Key) -> Vec<Part> {
+    /// mapped, and the task is moving unless there are none. [`ProcessState::end_commit`] is called next.
+    pub fn begin_commit(&mut self, key: Key) -> Vec<TakenExtent> {
         let mut parts = Vec::new();
         let Some(task) = self.tasks.get_mut(&key) else {
             return parts;
@@ -65,11 +65,11 @@ impl State {
             };
             let backing = std::mem::replace(&mut extent.backing, Backing::Moving);
             if matches!(backing, Backing::Spare(..)) {
-                self.spares.settle();
+                self.uncharged_spares -= extent.length;
             }
             task.unbacked_bytes -= extent.length;
             task.mapped += extent.length;
-            parts.push(Part {
+            parts.push(TakenExtent {
                 address,
                 length: extent.length,
                 backing,
@@ -82,8 +82,8 @@ impl State {
     }
 
     /// Ends a commit: sets what is behind the extents now, whether or not it worked.
-    pub fn end_commit(&mut self, key: Key, parts: Vec<Part>) {
-        let any = parts.iter().any(Part::has_device_memory);
+    pub fn end_commit(&mut self, key: Key, parts: Vec<TakenExtent>) {
+        let any = parts.iter().any(TakenExtent::has_device_memory);
         self.settle(key, parts);
         if let Some(task) = self.tasks.get_mut(&key).filter(|_| any) {
             task.note_backed();
@@ -92,7 +92,7 @@ impl State {
     }
 
     /// Takes the task's extents that have memory of its GPU, to bring their bytes elsewhere. From here on
-    /// the task is moving, until [`State::end_evict`] and [`State::end_move`]. `None`: it is not bound, or
+    /// the task is moving, until [`ProcessState::end_evict`] and [`ProcessState::end_move`]. `None`: it is not bound, or
     /// another thread moves it.
     pub fn begin_evict(&mut self, key: Key) -> Option<Evicting> {
         let task = self.tasks.get_mut(&key)?;
@@ -105,7 +105,7 @@ impl State {
             if let Some(extent) = self.extents.get_mut(&address)
                 && matches!(extent.backing, Backing::Device(_))
             {
-                parts.push(Part {
+                parts.push(TakenExtent {
                     address,
                     length: extent.length,
                     backing: std::mem::replace(&mut extent.backing, Backing::Moving),
@@ -123,7 +123,7 @@ impl State {
 
     /// Sets what is behind the extents after an eviction, whether or not it worked; the bytes of the task's
     /// reservation that it no longer needs, and no longer has.
-    pub fn end_evict(&mut self, key: Key, parts: Vec<Part>) -> u64 {
+    pub fn end_evict(&mut self, key: Key, parts: Vec<TakenExtent>) -> u64 {
         self.settle(key, parts);
         let Some(task) = self.tasks.get_mut(&key) else {
             return 0;
@@ -163,7 +163,7 @@ impl State {
 
     /// Sets what is behind the task's extents, none of which has memory of its old GPU any more, and binds it
     /// to the new one.
-    pub fn end_relocate(&mut self, key: Key, parts: Vec<Part>, gpu: u32, ordinal: i32) {
+    pub fn end_relocate(&mut self, key: Key, parts: Vec<TakenExtent>, gpu: u32, ordinal: i32) {
         self.settle(key, parts);
         if let Some(task) = self.tasks.get_mut(&key) {
             task.move_to(gpu, ordinal);
@@ -179,7 +179,7 @@ impl State {
     }
 
     /// Puts extents back that were taken out and count as mapped.
-    fn settle(&mut self, key: Key, parts: Vec<Part>) {
+    fn settle(&mut self, key: Key, parts: Vec<TakenExtent>) {
         let Some(task) = self.tasks.get_mut(&key) else {
             return;
         };
@@ -193,14 +193,14 @@ impl State {
                 task.note_unbacked(part.address, part.length);
             }
             if matches!(part.backing, Backing::Spare(..)) {
-                self.spares.unsettle();
+                self.uncharged_spares += part.length;
             }
             extent.backing = part.backing;
         }
     }
 }
 
-impl Part {
+impl TakenExtent {
     fn has_device_memory(&self) -> bool {
         matches!(self.backing, Backing::Device(_))
     }

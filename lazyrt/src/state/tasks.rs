@@ -3,28 +3,28 @@
 use mgb_probe::TaskId;
 
 use super::extent::{Backing, Key};
-use super::store::State;
-use crate::launch_view::{Device, Shared};
+use super::store::ProcessState;
+use crate::launch_view::{Device, LaunchView};
 use crate::task::{OwnSite, Task};
 use crate::thread::{Activation, SiteHint, current_device as current};
 
 /// A task with objects, as one call sees it that may touch all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct WithObjects {
-    /// The task.
+    /// The key of the task in the state.
     pub key: Key,
     /// Whether it is of the device that was asked for.
     pub is_own: bool,
     /// What launches see of it.
-    pub shared: &'static Shared,
+    pub shared: &'static LaunchView,
     /// Whether it had all its memory.
     pub is_ready: bool,
 }
 
-impl State {
+impl ProcessState {
     /// A new task.
     pub fn new_task(&mut self, site: Option<OwnSite>, activation: Option<Activation>, lazy: bool) -> Key {
-        let shared = self.unused.pop().unwrap_or_else(Shared::leak);
+        let shared = self.unused.pop().unwrap_or_else(LaunchView::leak);
         self.next_key += 1;
         self.tasks
             .insert(self.next_key, Task::new(shared, site, activation, lazy));
@@ -128,7 +128,7 @@ impl State {
 
     /// Tasks on other GPUs whose memory this one was lent before, or all on others. Some may have no memory at the
     /// moment.
-    pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static Shared)> {
+    pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static LaunchView)> {
         let tasks = self.tasks.iter().filter(|(_, task)| {
             let is_meant = all || task.borrowers & (1 << gpu) != 0;
             is_meant && !task.refused && !task.extents.is_empty() && task.gpu.is_some_and(|own| own != gpu)
