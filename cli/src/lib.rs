@@ -63,7 +63,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
-use exit::Outcome;
+use exit::CommandResult;
 
 /// Runs the command that `arguments` (the program's name first) ask for.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -96,7 +96,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-fn dispatch(cli: Cli) -> (&'static str, Outcome) {
+fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
     match cli.command {
         Command::Clang(args) => ("mgb clang", clang::run(args.arguments, false)),
         Command::ClangCxx(args) => ("mgb clang++", clang::run(args.arguments, true)),

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::out;
 
 /// Print the completions of mgb for a shell.
@@ -26,7 +26,7 @@ pub struct Man {
 }
 
 /// Runs `mgb completions` for the command line `mgb`.
-pub fn completions(args: &Completions, mut mgb: Command) -> Outcome {
+pub fn completions(args: &Completions, mut mgb: Command) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut mgb, "mgb", &mut script);
     out::print(&String::from_utf8_lossy(&script));
@@ -34,7 +34,7 @@ pub fn completions(args: &Completions, mut mgb: Command) -> Outcome {
 }
 
 /// Runs `mgb man` for the command line `mgb`.
-pub fn man(args: &Man, mgb: Command) -> Outcome {
+pub fn man(args: &Man, mgb: Command) -> CommandResult {
     match &args.folder {
         Some(folder) => {
             let written =

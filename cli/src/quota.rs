@@ -6,7 +6,7 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{OwnerView, QuotasView};
 use mgb_probe::{Client, socket_path};
 
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::table::{Table, span};
 use crate::{daemon, kept, out, user};
 
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;

@@ -8,7 +8,7 @@ use mgb_probe::{Changed, Client, socket_path};
 use serde::Serialize;
 
 use crate::daemon;
-use crate::exit::{self, Failure, Outcome, WithCode};
+use crate::exit::{self, CommandResult, Failure, WithCode};
 use crate::node;
 use crate::out;
 
@@ -56,7 +56,7 @@ struct Moved {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;

@@ -3,7 +3,7 @@
 use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::machine::Machine;
 use crate::prefix::Prefix;
 
@@ -19,7 +19,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let start = || {
         let prefix = Prefix::find()?;
         let machine = Machine::find(&prefix)?;

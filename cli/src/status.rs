@@ -8,7 +8,7 @@ pub use render::kind;
 use mgb_probe::{Client, socket_path};
 
 use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::out;
 
 /// Show the GPUs, the tasks that hold room on them, and those that wait.
@@ -30,7 +30,7 @@ pub fn read_cluster(text: &str) {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if args.cluster {
         let nodes = cluster::nodes().code(exit::NODE)?;
         out::print(&if args.json {

@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::out;
 
 /// How long mgbd may take to end: it waits for its MPS to end, where nobody uses that any more.
@@ -28,7 +28,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Args {}
 
 /// Runs the command.
-pub fn run(_: &Args) -> Outcome {
+pub fn run(_: &Args) -> CommandResult {
     out::print(&stop(&socket_path()).code(exit::NODE)?);
     Ok(exit::OK)
 }

@@ -8,7 +8,7 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::NodeView;
 
 use crate::status;
-use crate::watch::Watch;
+use crate::watch::MgbdWatch;
 
 /// After this long people are told what is waited for.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn tell(socket: &Path, pid: u32, done: &Receiver<()>) {
     while done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
         patience = CHECK_INTERVAL;
         if watch.is_none() {
-            watch = Watch::begin(socket).ok();
+            watch = MgbdWatch::begin(socket).ok();
         }
         let view = watch.as_mut().and_then(|watch| watch.status().ok());
         let say = sentence(view.as_ref(), pid);

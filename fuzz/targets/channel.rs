@@ -44,13 +44,13 @@ impl Input<'_> {
     }
 }
 
-struct World {
+struct FuzzWorld {
     broker: Broker,
     takers: Vec<Taker>,
     now: Duration,
 }
 
-impl World {
+impl FuzzWorld {
     fn deliver(&mut self, answers: Vec<Answer>) {
         for Answer { client, cell, reply } in answers {
             self.takers[client as usize - 1].answer(cell, &reply);
@@ -135,7 +135,7 @@ fuzz_target!(|bytes: &[u8]| {
         queue,
         ..Rules::new(policies[usize::from(choice) % policies.len()])
     };
-    let mut world = World {
+    let mut world = FuzzWorld {
         broker: Broker::new(vec![gpu(0), gpu(1)], rules),
         takers: (1..=CLIENTS).map(Taker::new).collect(),
         now: Duration::from_secs(1000),

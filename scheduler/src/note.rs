@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::folders::{file_at, unshare};
 
-/// The note.
+/// What is written of an `mgbd` that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// Its process.
+    /// The process id of that `mgbd`.
     pub(crate) pid: u32,
     /// POSIX shared-memory names of its node views.
     #[serde(default)]

@@ -25,7 +25,7 @@ use mgb_probe::Client;
 use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::machine::Machine;
 use crate::out;
 use crate::parallel::Parallel;
@@ -33,7 +33,7 @@ use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 use outcome::BatchOutcome;
-use progress::Progress;
+use progress::BatchProgress;
 use setup::Setup;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
@@ -86,7 +86,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let jobs = jobfile::read(&args.file).code(exit::USAGE)?;
     let prefix = Prefix::find().code(exit::NODE)?;
     let machine = Machine::find(&prefix).code(exit::NODE)?;
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Outcome {
         machine: machine.clone(),
         environment: Vec::new(),
         parallel,
-        auto: auto::Settings {
+        auto: auto::AutoSettings {
             socket: start.socket.clone(),
             gpus: hello.gpus.len(),
             peaks: auto::peaks::Peaks::default(),
@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Outcome {
         again: args.again,
     };
     let stop = StopSignals::watch().code(exit::NODE)?;
-    let mut progress = Progress::new(jobs.len());
+    let mut progress = BatchProgress::new(jobs.len());
     let ended = engine::run(&jobs, &setup, &stop, &mut progress);
     progress.finish();
     let (outcomes, makespan) = ended.code(exit::NODE)?;

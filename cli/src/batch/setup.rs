@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::auto::Settings;
+use super::auto::AutoSettings;
 use crate::machine::Machine;
 use crate::parallel::Parallel;
 
@@ -19,7 +19,7 @@ pub struct Setup {
     /// How many run at once at most.
     pub parallel: Parallel,
     /// What to go by where that is as many as the node can use.
-    pub auto: Settings,
+    pub auto: AutoSettings,
     /// The folder for logs.
     pub logs: PathBuf,
     /// Where programs write down their tasks.

@@ -26,20 +26,20 @@ use anyhow::{Context, Result};
 pub use args::Args;
 
 use crate::batch::jobfile;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::machine::Machine;
 use crate::out;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use bench_plan::Asked;
-use facts::{Facts, MachineFacts, Settings};
+use bench_plan::BenchRequest;
+use facts::{BenchSettings, Facts, MachineFacts};
 use mixes::{Mix, Mixes};
 use results::Results;
 use session::Session;
-use setting::{Node, Setting};
+use setting::{BenchNode, ReadyNode};
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let file = std::path::absolute(args.resume.as_ref().unwrap_or(&args.output)).code(exit::USAGE)?;
     if args.resume.is_none() && file.exists() {
         let error = anyhow::anyhow!(
@@ -62,10 +62,10 @@ pub fn run(args: &Args) -> Outcome {
         .code(exit::USAGE)?;
     let prefix = Prefix::find().code(exit::NODE)?;
     let machine = Machine::find(&prefix).code(exit::NODE)?;
-    let asked = Asked::new(args, &machine, before.as_ref().map(|results| &results.asked));
+    let asked = BenchRequest::new(args, &machine, before.as_ref().map(|results| &results.asked));
     let asked = asked.code(exit::USAGE)?;
     let listed = listed(&asked).code(exit::USAGE)?;
-    let node = Node { prefix, machine };
+    let node = BenchNode { prefix, machine };
     let measured = measure(node, asked, before, listed, &file, folder.path(), &stop);
     let results = match measured {
         Ok(results) => results,
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     page::write(&results, &page).code(exit::NODE)?;
     crate::out::tell!("\nresults: {}\npage: {}", file.display(), page.display());
-    let allowed = |one: &&results::Run| one.arm.policy.starts_with("cg:");
+    let allowed = |one: &&results::MixRun| one.arm.policy.starts_with("cg:");
     let failed: usize = results
         .runs
         .iter()
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// The user's own jobs, as a mix.
-fn listed(asked: &Asked) -> Result<Option<Mix>> {
+fn listed(asked: &BenchRequest) -> Result<Option<Mix>> {
     let Some(file) = &asked.list else {
         return Ok(None);
     };
@@ -116,15 +116,15 @@ fn listed(asked: &Asked) -> Result<Option<Mix>> {
 }
 
 fn measure(
-    node: Node,
-    asked: Asked,
+    node: BenchNode,
+    asked: BenchRequest,
     before: Option<Results>,
     listed: Option<Mix>,
     file: &Path,
     folder: &Path,
     stop: &StopSignals,
 ) -> Result<Results> {
-    let setting = Setting::prepare(node, asked.capacity_bytes, asked.alone_on_node, folder)?;
+    let setting = ReadyNode::prepare(node, asked.capacity_bytes, asked.alone_on_node, folder)?;
     let (seed, mixes) = match listed {
         Some(mix) => (asked.seed.unwrap_or(1), vec![mix]),
         None => {
@@ -139,7 +139,7 @@ fn measure(
     let facts = Facts {
         machine: MachineFacts::find(&setting.node.machine, &setting.hello)?,
         commit: facts::commit(&setting.node.prefix),
-        settings: Settings {
+        settings: BenchSettings {
             seed,
             capacity_bytes: setting.capacity,
             ballast: setting.has_ballast(),

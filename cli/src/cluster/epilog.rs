@@ -8,8 +8,8 @@ use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
 use super::accounting_spool::Outbox;
-use crate::exit::{self, Outcome, WithCode};
-use crate::slurm::record::{self, Record};
+use crate::exit::{self, CommandResult, WithCode};
+use crate::slurm::record::{self, JobRecord};
 use crate::{daemon, out, slurm};
 
 /// Record what a job took of this node's GPUs, in Slurm's accounting (Slurm calls it, as root).
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let of = |name: &str| std::env::var(name).ok()?.parse().ok();
     let job = args.job.or_else(|| of("SLURM_JOB_ID"));
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(exit::OK);
     };
     let node = slurm::node_name();
-    let record = Record::of(&node, &taken);
+    let record = JobRecord::of(&node, &taken);
     if args.print {
         out::print(&format!(
             "{}\n",

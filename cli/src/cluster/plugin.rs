@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::out;
 use crate::prefix::Prefix;
 
@@ -92,7 +92,7 @@ impl fmt::Display for Version {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let built = Prefix::find()
         .and_then(|prefix| prefix.spank())
         .code(exit::NODE)?;

@@ -13,7 +13,7 @@ use mgb_probe::{Client, ConnectError, NODE_SOCKET, socket_path};
 use mgb_scheduler::Policy;
 
 use super::job::SlurmStep;
-use crate::exit::{self, Outcome};
+use crate::exit::{self, CommandResult};
 use crate::machine::Machine;
 use crate::prefix::Prefix;
 use crate::{daemon, out, policy, run};
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if std::env::var_os(MGB).is_some_and(|value| value == "off") {
         return Ok(exit::OK);
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use mgb_probe::{Client, NODE_SOCKET};
 
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::prefix::Prefix;
-use crate::slurm::counts::Counts;
+use crate::slurm::counts::NodeCounts;
 use crate::slurm::{MEMORY, SHARE, WHOLE};
 use crate::{daemon, out, slurm};
 
@@ -27,12 +27,12 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out);
     let client = client
         .context("the node's mgbd has to run first: docs/SERVICE.md")
         .code(exit::NODE)?;
-    let gres = format!("Gres={}", Counts::of(&client.hello().gpus));
+    let gres = format!("Gres={}", NodeCounts::of(&client.hello().gpus));
     if args.gres {
         out::print(&format!("{gres}\n"));
     } else {
@@ -104,7 +104,7 @@ mod tests {
                 shared_unit: 1,
             },
         };
-        let gres = Counts::of(&[gpu(64), gpu(256)]);
+        let gres = NodeCounts::of(&[gpu(64), gpu(256)]);
         assert_eq!(
             gres.to_string(),
             "mgb_mem:480,mgb_share:200,mgb_gpu:no_consume:256"

@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, set_parent_process_d
 
 use super::job::SlurmStep;
 use crate::daemon;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 
 /// How often it looks after what did not work at once. Memory has two seconds to leave.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs the command, until the step's tasks have ended.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let stops = taken(Signal::SIGTSTP).code(exit::NODE)?;
     let goes_on = taken(Signal::SIGCONT).code(exit::NODE)?;
     // What slurmstepd has left is nobody's.

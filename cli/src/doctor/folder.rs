@@ -67,7 +67,7 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Ok as Fine, Problem};
+    use crate::check_result::Severity::{Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn facts() -> FolderFacts {

@@ -99,7 +99,7 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn facts() -> MpsFacts {

@@ -72,7 +72,7 @@ fn allow(facts: &RightsFacts, call: &str, update: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn facts() -> RightsFacts {

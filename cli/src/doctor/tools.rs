@@ -69,7 +69,7 @@ fn compiler(facts: &ToolFacts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn facts() -> ToolFacts {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::clang::{gcc, response};
 use crate::cuda::Cuda;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 use crate::legacy;
 use crate::prefix::Prefix;
 
@@ -42,7 +42,7 @@ pub fn is_ruled_out() -> bool {
 }
 
 /// Becomes nvcc. Returns only if that fails.
-pub fn run(words: Vec<OsString>) -> Outcome {
+pub fn run(words: Vec<OsString>) -> CommandResult {
     let mut command = command(words).code(exit::NODE)?;
     let failed =
         anyhow!(command.exec()).context(format!("failed to run {}", command.get_program().display()));

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use super::keep;
 use crate::clang;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, CommandResult, WithCode};
 
 /// Has nvcc's preprocessor see a source as its host compiler will: nvcc defines the macro, and puts this
 /// behind it.
@@ -30,7 +30,7 @@ pub fn is_wanted(words: &[OsString]) -> bool {
 }
 
 /// Runs nvcc for the GPUs' texts, then for the host's.
-pub fn run(words: Vec<OsString>) -> Outcome {
+pub fn run(words: Vec<OsString>) -> CommandResult {
     let first = keep::command(words.clone()).code(exit::NODE)?;
     let first = wait(first).code(exit::NODE)?;
     if first != exit::OK {

@@ -51,7 +51,7 @@ use crate::kinship;
 
 pub use again::{AGAIN, Again};
 pub use mps::{Control, MOST_PATH, control, pipe_of};
-pub use report::{Report, report};
+pub use report::{HolderReport, report};
 pub use serve::{HoldError, run};
 
 /// MPS's control program.

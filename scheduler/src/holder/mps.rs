@@ -34,9 +34,9 @@ const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
 /// A control daemon that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Its process.
+    /// The daemon's process id.
     pub pid: u32,
-    /// Its user.
+    /// The user that runs it.
     pub uid: u32,
 }
 

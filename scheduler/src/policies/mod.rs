@@ -24,7 +24,7 @@ mod schedgpu;
 mod view;
 
 pub use queue::{HOLDER_PATIENCE, Queue, QueueError};
-pub use schedgpu::Way;
+pub use schedgpu::WaitOrder;
 pub use view::{Claim, GpuState, Placement, View, Waiter, warps_charged};
 
 use std::fmt;
@@ -33,18 +33,18 @@ use std::str::FromStr;
 /// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The default.
+    /// MGB's own policy, the default.
     Mgb,
     /// Algorithm 2 of the MGB paper.
     Alg2,
     /// Algorithm 3 of the MGB paper.
     Alg3,
-    /// Single assignment.
+    /// Single assignment: one process per GPU.
     Sa,
     /// Coarse-grained: this many processes per GPU.
     Cg(u32),
     /// schedGPU, with one of its ways of waiting.
-    SchedGpu(Way),
+    SchedGpu(WaitOrder),
 }
 
 impl Policy {
@@ -117,7 +117,7 @@ impl fmt::Display for Policy {
             Policy::Alg3 => f.write_str("alg3"),
             Policy::Sa => f.write_str("sa"),
             Policy::Cg(most) => write!(f, "cg:{most}"),
-            Policy::SchedGpu(Way::Fifo) => f.write_str("schedgpu"),
+            Policy::SchedGpu(WaitOrder::Fifo) => f.write_str("schedgpu"),
             Policy::SchedGpu(way) => write!(f, "schedgpu:{}", way.name()),
         }
     }
@@ -155,8 +155,8 @@ impl FromStr for Policy {
                 .filter(|most| (1..=1024).contains(most))
                 .map(Policy::Cg)
                 .ok_or_else(|| PolicyError::Number(text.to_owned())),
-            ("schedgpu", None) => Ok(Policy::SchedGpu(Way::Fifo)),
-            ("schedgpu", Some(rest)) => Way::ALL
+            ("schedgpu", None) => Ok(Policy::SchedGpu(WaitOrder::Fifo)),
+            ("schedgpu", Some(rest)) => WaitOrder::ALL
                 .into_iter()
                 .find(|way| way.name() == rest)
                 .map(Policy::SchedGpu)

@@ -11,7 +11,7 @@ use crate::gpu_set::GpuSet;
 
 /// How tasks wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum WaitOrder {
     /// The first blocks all behind it until it fits.
     #[default]
     Fifo,
@@ -23,31 +23,36 @@ pub enum Way {
     PriorityMmu,
 }
 
-impl Way {
+impl WaitOrder {
     /// All of them.
-    pub const ALL: [Way; 4] = [Way::Fifo, Way::Mmu, Way::PriorityFifo, Way::PriorityMmu];
+    pub const ALL: [WaitOrder; 4] = [
+        WaitOrder::Fifo,
+        WaitOrder::Mmu,
+        WaitOrder::PriorityFifo,
+        WaitOrder::PriorityMmu,
+    ];
 
     /// What follows `schedgpu:`.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Fifo => "fifo",
-            Way::Mmu => "mmu",
-            Way::PriorityFifo => "priority-fifo",
-            Way::PriorityMmu => "priority-mmu",
+            WaitOrder::Fifo => "fifo",
+            WaitOrder::Mmu => "mmu",
+            WaitOrder::PriorityFifo => "priority-fifo",
+            WaitOrder::PriorityMmu => "priority-mmu",
         }
     }
 
     /// The order it stands for; `None`: any will do.
     pub(super) fn queue(self) -> Option<Queue> {
         match self {
-            Way::Mmu => None,
-            Way::Fifo | Way::PriorityFifo => Some(Queue::InOrder),
-            Way::PriorityMmu => Some(Queue::Backfill),
+            WaitOrder::Mmu => None,
+            WaitOrder::Fifo | WaitOrder::PriorityFifo => Some(Queue::InOrder),
+            WaitOrder::PriorityMmu => Some(Queue::Backfill),
         }
     }
 
     fn by_priority(self) -> bool {
-        matches!(self, Way::PriorityFifo | Way::PriorityMmu)
+        matches!(self, WaitOrder::PriorityFifo | WaitOrder::PriorityMmu)
     }
 }
 
@@ -59,6 +64,6 @@ impl Choose for First {
     }
 }
 
-pub(super) fn place(view: &View<'_>, way: Way, queue: Queue) -> Vec<Placement> {
+pub(super) fn place(view: &View<'_>, way: WaitOrder, queue: Queue) -> Vec<Placement> {
     queue::place(view, way.queue().unwrap_or(queue), way.by_priority(), &mut First)
 }

@@ -2,7 +2,7 @@
 
 use crate::check_result::Finding;
 use crate::slurm::MEMORY;
-use crate::slurm::counts::Counts;
+use crate::slurm::counts::NodeCounts;
 use crate::table::plural;
 
 /// What was found of it.
@@ -11,7 +11,7 @@ pub struct NodeFacts {
     /// Slurm's name of it.
     pub name: String,
     /// What Slurm counts here.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// GPUs that Slurm gives out by itself (gres/gpu).
     pub gpus: u64,
     /// `ConstrainDevices=yes`.
@@ -26,7 +26,7 @@ pub struct NodeFacts {
 #[derive(Clone, Debug, Default)]
 pub struct Mgbd {
     /// What there is to count of its GPUs.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// Who may connect to its socket: the file's mode.
     pub mode: u32,
     /// Why it has no MPS, where it has none.
@@ -88,9 +88,9 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
     findings
 }
 
-fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
+fn counts(name: &str, slurm: NodeCounts, mgbd: NodeCounts) -> Finding {
     const NAME: &str = "Gres";
-    let text = |counts: Counts| counts.to_string();
+    let text = |counts: NodeCounts| counts.to_string();
     if slurm == mgbd {
         return Finding::ok(NAME, text(slurm));
     }
@@ -124,10 +124,10 @@ fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
-    const COUNTS: Counts = Counts {
+    const COUNTS: NodeCounts = NodeCounts {
         memory: 128,
         share: 200,
         whole: 64,
@@ -175,7 +175,7 @@ mod tests {
         );
         expect(&with(&mode(0o660)), "mgbd", Note, &["group"]);
         expect(
-            &with(&|facts| facts.counts = Counts::default()),
+            &with(&|facts| facts.counts = NodeCounts::default()),
             "Gres",
             Problem,
             &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200,mgb_gpu:no_consume:64"],

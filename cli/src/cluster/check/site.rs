@@ -125,7 +125,7 @@ fn without_plugin(prolog: &str, epilog: &str) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn facts(pairs: &[(&str, &str)]) -> SiteFacts {

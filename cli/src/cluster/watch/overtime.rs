@@ -14,8 +14,8 @@ use mgb_probe::view::{Hindrance, NodeView};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::group::{self, Freezer};
-use crate::exit::{self, Outcome};
-use crate::watch::Watch;
+use crate::exit::{self, CommandResult};
+use crate::watch::MgbdWatch;
 
 /// Between two looks at the group.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs the command, until the step is as Slurm believes it to be.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     group::join(args.beside);
     if let Waited::Found(freezer) = wait_for(FROZEN_WITHIN, || Freezer::holding(args.watcher)) {
         give_time(args, &freezer);
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Outcome {
 
 /// Thaws the group until memory has left. What fails leaves it as it is.
 fn give_time(args: &Args, freezer: &Freezer) {
-    let Ok(mut node) = Watch::begin(Path::new(NODE_SOCKET)) else {
+    let Ok(mut node) = MgbdWatch::begin(Path::new(NODE_SOCKET)) else {
         return;
     };
     let mut is_leaving = || {

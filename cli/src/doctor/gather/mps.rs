@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use mgb_probe::socket_path;
 use mgb_scheduler::holder::{self, MPS_CONTROL};
 
-use super::super::driver::Use;
+use super::super::driver::GpuChoice;
 use super::super::mps::MpsFacts;
-use super::mgbd::Seen;
+use super::mgbd::SeenMgbd;
 use crate::machine::variable;
 use crate::program;
 
@@ -16,15 +16,15 @@ const USUAL: &str = "/tmp/nvidia-mps";
 const VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 
 /// Looks for them.
-pub fn look(use_of: &Use, mgbd: Option<&Seen>) -> MpsFacts {
+pub fn look(use_of: &GpuChoice, mgbd: Option<&SeenMgbd>) -> MpsFacts {
     let pipe = holder::pipe_of(&socket_path());
     let variable = variable(VARIABLE).map(PathBuf::from);
     let mut others: Vec<PathBuf> = variable.iter().cloned().chain([USUAL.into()]).collect();
     others.dedup();
     others.retain(|other| *other != pipe);
-    let hello = mgbd.and_then(Seen::hello);
+    let hello = mgbd.and_then(SeenMgbd::hello);
     MpsFacts {
-        software: matches!(use_of, Use::Chosen(_) | Use::Instead),
+        software: matches!(use_of, GpuChoice::Chosen(_) | GpuChoice::Instead),
         running: hello.map(|hello| {
             let why = || {
                 hello

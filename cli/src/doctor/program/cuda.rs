@@ -218,7 +218,7 @@ fn too_new(facts: &ProgramFacts, runtime: u32) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn found(facts: &ProgramFacts, executable: &Executable) -> Vec<Finding> {

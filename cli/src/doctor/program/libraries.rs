@@ -43,7 +43,7 @@ pub fn check(program: &Executable) -> Vec<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object};
     use super::*;
-    use crate::check_result::State::Note;
+    use crate::check_result::Severity::Note;
     use crate::check_result::expect;
 
     #[test]

@@ -67,7 +67,7 @@ mod tests {
     use super::super::facts::samples::{executable, object};
     use super::super::facts::{Needed, ObjectFacts};
     use super::*;
-    use crate::check_result::State::{Note, Problem};
+    use crate::check_result::Severity::{Note, Problem};
     use crate::check_result::expect;
 
     fn found(object: ObjectFacts) -> Vec<Finding> {

@@ -127,7 +127,7 @@ fn rights(program: &Executable) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::check_result::State::{Note, Ok as Fine, Problem};
+    use crate::check_result::Severity::{Note, Ok as Fine, Problem};
     use crate::check_result::expect;
 
     fn starts(start: Start) -> ProgramFacts {

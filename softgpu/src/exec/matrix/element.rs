@@ -2,7 +2,7 @@
 
 /// A type of elements, by its number: `SOFTGPU_MATRIX_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     F16,
     Bf16,
     Tf32,
@@ -18,14 +18,14 @@ pub enum Element {
     E5m2,
 }
 
-use Element::*;
+use ElementType::*;
 
 /// In the order of their numbers.
-const ALL: [Element; 13] = [F16, Bf16, Tf32, F32, F64, S8, U8, S4, U4, B1, S32, E4m3, E5m2];
+const ALL: [ElementType; 13] = [F16, Bf16, Tf32, F32, F64, S8, U8, S4, U4, B1, S32, E4m3, E5m2];
 
-impl Element {
+impl ElementType {
     /// The type of a number.
-    pub fn of(number: u64) -> Option<Element> {
+    pub fn of(number: u64) -> Option<ElementType> {
         ALL.get(number as usize).copied()
     }
 

@@ -2,7 +2,7 @@
 
 /// A type of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     F16,
     Bf16,
     /// A `float` of which the first 19 bits count.
@@ -21,23 +21,23 @@ pub enum Element {
 }
 
 /// In the order of their numbers, `SOFTGPU_MATRIX_*`.
-const NAMES: [(&str, Element); 13] = [
-    ("f16", Element::F16),
-    ("bf16", Element::Bf16),
-    ("tf32", Element::Tf32),
-    ("f32", Element::F32),
-    ("f64", Element::F64),
-    ("s8", Element::S8),
-    ("u8", Element::U8),
-    ("s4", Element::S4),
-    ("u4", Element::U4),
-    ("b1", Element::B1),
-    ("s32", Element::S32),
-    ("e4m3", Element::E4m3),
-    ("e5m2", Element::E5m2),
+const NAMES: [(&str, ElementType); 13] = [
+    ("f16", ElementType::F16),
+    ("bf16", ElementType::Bf16),
+    ("tf32", ElementType::Tf32),
+    ("f32", ElementType::F32),
+    ("f64", ElementType::F64),
+    ("s8", ElementType::S8),
+    ("u8", ElementType::U8),
+    ("s4", ElementType::S4),
+    ("u4", ElementType::U4),
+    ("b1", ElementType::B1),
+    ("s32", ElementType::S32),
+    ("e4m3", ElementType::E4m3),
+    ("e5m2", ElementType::E5m2),
 ];
 
-impl Element {
+impl ElementType {
     /// The type that PTX calls so.
     pub fn parse(text: &str) -> Option<Self> {
         NAMES
