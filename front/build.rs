@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use mgb_catalogue::driver::{self, Function};
+use mgb_catalogue::driver::{self, DriverFunction};
 use mgb_catalogue::nvml;
 
 const WRITES: &str = "a String takes any text";
@@ -55,7 +55,7 @@ fn main() {
     write("exports.rs", jumps(driver::all()));
 }
 
-fn names(functions: &[Function]) -> String {
+fn names(functions: &[DriverFunction]) -> String {
     let mut text = String::new();
     let count = functions.len();
     writeln!(
@@ -90,7 +90,7 @@ fn names(functions: &[Function]) -> String {
     text + "];\n"
 }
 
-fn jumps(functions: &[Function]) -> String {
+fn jumps(functions: &[DriverFunction]) -> String {
     let mut text = String::new();
     slots(&mut text, DRIVER_SLOTS, 0, functions.len());
     for (index, function) in functions.iter().enumerate() {
@@ -136,7 +136,7 @@ fn slots(text: &mut String, name: &str, first: usize, count: usize) {
     writeln!(text, "    \".popsection\",\n    find = sym enter::enter,\n);").expect(WRITES);
 }
 
-fn jump(text: &mut String, index: usize, function: &Function) {
+fn jump(text: &mut String, index: usize, function: &DriverFunction) {
     if own().contains(&function.name) {
         return;
     }
@@ -160,7 +160,7 @@ fn naked(text: &mut String, name: &str, slots: &str, index: usize) {
 /// How a gated function's arguments are passed on. `None`: the function is not gated, since it waits, or its
 /// header is not known, or it takes a number that no general register holds (those set up texture
 /// references and old launches, and touch no memory).
-fn arguments(function: &Function) -> Option<Vec<&'static str>> {
+fn arguments(function: &DriverFunction) -> Option<Vec<&'static str>> {
     if !function.declared || waiting().contains(&function.name) {
         return None;
     }
@@ -174,7 +174,7 @@ fn arguments(function: &Function) -> Option<Vec<&'static str>> {
 }
 
 /// The stream that a function gives work to, as an expression over its arguments. `None`: it gives none.
-fn stream(function: &Function) -> Option<String> {
+fn stream(function: &DriverFunction) -> Option<String> {
     const GIVES: [&str; 9] = [
         "cuLaunch",
         "cuGraphLaunch",
@@ -204,7 +204,7 @@ fn stream(function: &Function) -> Option<String> {
 }
 
 /// What counts a function's kernels on `gpu`, as a call over its arguments.
-fn launch(function: &Function, stream: &str) -> Option<String> {
+fn launch(function: &DriverFunction, stream: &str) -> Option<String> {
     let sized = |name: &str| function.params.iter().position(|param| param.name == name);
     if function.name.starts_with("cuLaunchKernelEx") {
         return Some(format!("crate::graphs::launched_as(gpu, {stream}, a0)"));
@@ -220,7 +220,7 @@ fn launch(function: &Function, stream: &str) -> Option<String> {
 
 /// Whether the driver may take memory of its own in the call: for what it makes or loads then, a kernel's
 /// code at its first launch at the latest.
-fn takes_memory(function: &Function) -> bool {
+fn takes_memory(function: &DriverFunction) -> bool {
     const TAKES: [&str; 13] = [
         "cuEventCreate",
         "cuFunc",
@@ -240,7 +240,7 @@ fn takes_memory(function: &Function) -> bool {
 }
 
 /// A call of the driver's function inside the gate.
-fn call(text: &mut String, function: &Function, types: &[&str]) {
+fn call(text: &mut String, function: &DriverFunction, types: &[&str]) {
     let name = function.name;
     let list = |write: &dyn Fn(usize, &str) -> String| {
         let parts: Vec<String> = types.iter().enumerate().map(|(at, ty)| write(at, ty)).collect();
@@ -294,7 +294,7 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
 }
 
 /// The front's own addresses of all functions.
-fn exports(text: &mut String, functions: &[Function]) {
+fn exports(text: &mut String, functions: &[DriverFunction]) {
     writeln!(text, "unsafe extern \"C\" {{").expect(WRITES);
     for name in own() {
         writeln!(text, "    fn {name}();").expect(WRITES);

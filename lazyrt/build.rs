@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use mgb_catalogue::{Class, Entry, Role, Treatment};
+use mgb_catalogue::{Class, Role, RuntimeFunction, Treatment};
 
 /// Functions whose absence from the program's libcudart is an error of the loader. One strong reference is
 /// enough for linkers to keep libcudart beside lazyrt; the others are weak, so that a runtime of another
@@ -37,29 +37,29 @@ fn own() -> &'static [&'static str] {
     include!("src/own.rs")
 }
 
-fn is_own(entry: &Entry) -> bool {
+fn is_own(entry: &RuntimeFunction) -> bool {
     own().contains(&entry.plain_name())
 }
 
 /// Whether the runtime initialises the driver for the function: not for versions, and not for a descriptor that
 /// is made of its arguments, which answers no code either.
-fn initialises(entry: &Entry) -> bool {
+fn initialises(entry: &RuntimeFunction) -> bool {
     !INERT.contains(&entry.family) && entry.family != "version" && entry.name != "cudaCreateChannelDesc"
 }
 
-fn touches(entry: &Entry) -> bool {
+fn touches(entry: &RuntimeFunction) -> bool {
     (!BLIND.contains(&entry.family) && entry.class != Class::Query)
         || entry.position(Role::DevicePointer).is_some()
         || entry.position(Role::DevicePointerOut).is_some()
 }
 
 /// Whether it makes or changes a graph's copy.
-fn copies(entry: &Entry) -> bool {
+fn copies(entry: &RuntimeFunction) -> bool {
     entry.name.contains("MemcpyNode") && !entry.name.ends_with("GetParams")
 }
 
 /// Where its arguments are that streams, events or devices of the program's stand in, as Rust.
-fn translated(entry: &Entry) -> String {
+fn translated(entry: &RuntimeFunction) -> String {
     if is_own(entry) || entry.treatment == Treatment::Native {
         return String::new();
     }
@@ -132,7 +132,7 @@ fn main() {
             "libmgb_rt has trampolines for x86_64 only, and this is {arch}: build for x86_64-unknown-linux-gnu"
         );
     }
-    let entries: Vec<&Entry> = mgb_catalogue::all()
+    let entries: Vec<&RuntimeFunction> = mgb_catalogue::all()
         .iter()
         .filter(|entry| entry.exported)
         .collect();
@@ -144,7 +144,7 @@ fn main() {
 
 const WRITES: &str = "a String takes any text";
 
-fn source(entries: &[&Entry]) -> String {
+fn source(entries: &[&RuntimeFunction]) -> String {
     let mut text = String::new();
     let count = entries.len();
     writeln!(
@@ -191,7 +191,7 @@ fn source(entries: &[&Entry]) -> String {
 }
 
 /// The addresses of the real functions: the dynamic linker fills them in as it loads the library.
-fn table(text: &mut String, entries: &[&Entry]) {
+fn table(text: &mut String, entries: &[&RuntimeFunction]) {
     let begin = "core::arch::global_asm!(\n    \".pushsection .data.rel.ro.mgb_native, \\\"aw\\\", @progbits\",\n    \
                  \".balign 8\", \".globl mgb_native\", \".hidden mgb_native\", \"mgb_native:\",";
     writeln!(text, "{begin}").expect(WRITES);
@@ -209,7 +209,7 @@ fn table(text: &mut String, entries: &[&Entry]) {
     writeln!(text, "    \".popsection\",\n);").expect(WRITES);
 }
 
-fn trampoline(text: &mut String, index: usize, entry: &Entry) {
+fn trampoline(text: &mut String, index: usize, entry: &RuntimeFunction) {
     let name = entry.name;
     writeln!(text, "/// `{name}`, {}.", entry.treatment.word()).expect(WRITES);
     writeln!(text, "#[unsafe(naked)]\n#[unsafe(no_mangle)]").expect(WRITES);
@@ -243,7 +243,7 @@ fn trampoline(text: &mut String, index: usize, entry: &Entry) {
 }
 
 /// The address of every exported function, own ones too: a missing one fails to link.
-fn exports(text: &mut String, entries: &[&Entry]) {
+fn exports(text: &mut String, entries: &[&RuntimeFunction]) {
     writeln!(
         text,
         "#[cfg(test)]\n#[allow(clashing_extern_declarations, reason = \"only their addresses are used\")]\npub mod exports {{\n    unsafe extern \"C\" {{"

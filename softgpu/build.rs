@@ -137,7 +137,7 @@ fn rust_type(c: &str) -> Option<&'static str> {
         "CUstreamCaptureMode" => "u32",
         "dim3" => "Dim3",
         "struct cudaMemLocation" => "MemLocation",
-        "struct cudaExtent" => "Extent",
+        "struct cudaExtent" => "CudaExtent",
         "struct cudaPitchedPtr" => "PitchedPtr",
         "cudaHostFn_t" | "cudaStreamCallback_t" => "*mut c_void",
         _ if c.ends_with('*') => "*mut c_void",

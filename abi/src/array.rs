@@ -29,11 +29,11 @@ impl ChannelFormatDesc {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArrayMemoryRequirements {
-    /// Bytes.
+    /// Bytes that an array needs.
     pub size: usize,
     /// Alignment in bytes.
     pub alignment: usize,
-    /// Zero.
+    /// Must be zero.
     pub reserved: [c_uint; 4],
 }
 

@@ -8,7 +8,7 @@ use crate::location::MemLocation;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Extent {
+pub struct CudaExtent {
     pub width: usize,
     pub height: usize,
     pub depth: usize,
@@ -18,7 +18,7 @@ pub struct Extent {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PitchedPtr {
-    /// First byte.
+    /// The address of the first byte.
     pub ptr: *mut c_void,
     /// Bytes from row to row.
     pub pitch: usize,
@@ -29,7 +29,7 @@ pub struct PitchedPtr {
 }
 
 impl PitchedPtr {
-    /// No memory.
+    /// A pointer to no memory.
     pub const NULL: PitchedPtr = PitchedPtr {
         ptr: core::ptr::null_mut(),
         pitch: 0,
@@ -85,12 +85,12 @@ impl CopySide {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy3DParms {
-    /// The source.
+    /// What is copied from.
     pub src: CopySide,
-    /// The destination.
+    /// What is copied to.
     pub dst: CopySide,
-    /// How much.
-    pub extent: Extent,
+    /// How much is copied.
+    pub extent: CudaExtent,
     /// `cudaMemcpyKind`.
     pub kind: u32,
 }
@@ -99,16 +99,16 @@ pub struct Memcpy3DParms {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy3DPeerParms {
-    /// The source.
+    /// What is copied from.
     pub src: CopySide,
     /// Ordinal of its device.
     pub src_device: i32,
-    /// The destination.
+    /// What is copied to.
     pub dst: CopySide,
     /// Ordinal of its device.
     pub dst_device: i32,
-    /// How much.
-    pub extent: Extent,
+    /// How much is copied.
+    pub extent: CudaExtent,
 }
 
 /// `cudaMemcpy3DOperand`: a pointer or an array, by its `kind`.
@@ -139,12 +139,12 @@ impl Memcpy3DOperand {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memcpy3DBatchOp {
-    /// The source.
+    /// What is copied from.
     pub src: Memcpy3DOperand,
-    /// The destination.
+    /// What is copied to.
     pub dst: Memcpy3DOperand,
     /// How much, in elements.
-    pub extent: Extent,
+    pub extent: CudaExtent,
     /// `cudaMemcpySrcAccessOrder`.
     pub src_access_order: u32,
     /// `cudaMemcpyFlags`: a hint.
@@ -175,13 +175,13 @@ pub struct DriverSide2D {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DriverCopy2D {
-    /// The source.
+    /// What is copied from.
     pub src: DriverSide2D,
-    /// The destination.
+    /// What is copied to.
     pub dst: DriverSide2D,
     /// Bytes of a row.
     pub width_in_bytes: usize,
-    /// Rows.
+    /// Rows that are copied.
     pub height: usize,
 }
 
@@ -217,15 +217,15 @@ pub struct DriverSide3D {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DriverCopy3D {
-    /// The source.
+    /// What is copied from.
     pub src: DriverSide3D,
-    /// The destination.
+    /// What is copied to.
     pub dst: DriverSide3D,
     /// Bytes of a row.
     pub width_in_bytes: usize,
     /// Rows of a plane.
     pub height: usize,
-    /// Planes.
+    /// Planes that are copied.
     pub depth: usize,
 }
 

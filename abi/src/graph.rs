@@ -38,11 +38,11 @@ pub const NODE_CONDITIONAL: u32 = 13;
 pub struct GraphNodeParams {
     /// `cudaGraphNodeType`.
     pub kind: u32,
-    /// Zero.
+    /// Must be zero.
     pub reserved0: [c_int; 3],
     /// A union: the parameters of that kind.
     pub body: [u64; 29],
-    /// Zero.
+    /// Must be zero.
     pub reserved2: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct GraphNodeParams {
 pub struct KernelNodeParams {
     /// The host stub.
     pub func: *mut c_void,
-    /// Blocks.
+    /// Blocks of the grid.
     pub grid: Dim3,
     /// Threads of a block.
     pub block: Dim3,
@@ -68,7 +68,7 @@ pub struct KernelNodeParams {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MemsetParams {
-    /// First byte.
+    /// The address of the first byte.
     pub dst: *mut c_void,
     /// Bytes from row to row.
     pub pitch: usize,
@@ -78,7 +78,7 @@ pub struct MemsetParams {
     pub element_size: c_uint,
     /// Elements of a row.
     pub width: usize,
-    /// Rows.
+    /// Rows that are set.
     pub height: usize,
 }
 
@@ -88,7 +88,7 @@ pub struct MemsetParams {
 pub struct HostNodeParams {
     /// `cudaHostFn_t`.
     pub func: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Its argument.
+    /// What `func` is called with.
     pub user_data: *mut c_void,
 }
 
@@ -96,9 +96,9 @@ pub struct HostNodeParams {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DriverKernelNodeParams {
-    /// The `CUfunction`.
+    /// `CUfunction`.
     pub func: *mut c_void,
-    /// Blocks.
+    /// Blocks of the grid.
     pub grid: Dim3,
     /// Threads of each block.
     pub block: Dim3,
@@ -108,9 +108,9 @@ pub struct DriverKernelNodeParams {
     pub kernel_params: *mut *mut c_void,
     /// The arguments in another form.
     pub extra: *mut *mut c_void,
-    /// The `CUkernel`.
+    /// `CUkernel`.
     pub kern: *mut c_void,
-    /// The `CUcontext`.
+    /// `CUcontext`.
     pub ctx: *mut c_void,
 }
 
@@ -124,7 +124,7 @@ pub struct MemAllocNodeParams {
     pub access_descs: *const MemAccessDesc,
     /// Number of `access_descs`.
     pub access_desc_count: usize,
-    /// Bytes.
+    /// Bytes to allocate.
     pub byte_size: usize,
     /// The address, written by the runtime.
     pub dptr: *mut c_void,

@@ -33,7 +33,7 @@ pub struct Thread {
     pub dynamic_shared: *mut u8,
     /// Services of the runtime.
     pub calls: *const Calls,
-    /// Instructions executed.
+    /// Instructions that the thread has executed.
     pub ops: u64,
     /// Past the dynamic shared memory.
     pub shared_end: *mut u8,
@@ -43,7 +43,7 @@ pub struct Thread {
     pub workspace: *mut u32,
     /// What it saw last in memory that others write.
     pub poll_value: u64,
-    /// And where.
+    /// Where it saw that.
     pub poll_place: *const c_void,
     /// Of a coroutine: its frame.
     pub local: *mut u8,
@@ -88,12 +88,12 @@ pub struct Calls {
 pub struct Parameter {
     /// Bytes of the value.
     pub size: u32,
-    /// Its alignment.
+    /// Alignment of the value in bytes.
     pub align: u32,
 }
 
 /// A kernel's code: runs one thread.
-pub type Entry = unsafe extern "C" fn(*mut Thread, *const *const c_void);
+pub type KernelEntry = unsafe extern "C" fn(*mut Thread, *const *const c_void);
 
 /// A coroutine's code: lays out a thread in a frame.
 pub type Begin = unsafe extern "C" fn(*mut Thread, *const *const c_void, *mut u8) -> u64;
@@ -106,15 +106,15 @@ pub type Resume = Option<unsafe extern "C" fn(*mut u8)>;
 pub struct Kernel {
     /// The host stub that launches it.
     pub stub: *const c_void,
-    /// Mangled name.
+    /// The kernel's mangled name.
     pub name: *const c_char,
     /// `None`: see `error`.
-    pub entry: Option<Entry>,
+    pub entry: Option<KernelEntry>,
     /// Why there is no code.
     pub error: *const c_char,
     /// `parameter_count` of them.
     pub parameters: *const Parameter,
-    /// How many.
+    /// How many parameters it has.
     pub parameter_count: u32,
     /// `KERNEL_*`.
     pub flags: u32,
@@ -135,11 +135,11 @@ pub struct Kernel {
 pub struct Variable {
     /// The host shadow; may be null.
     pub host: *const c_void,
-    /// Name.
+    /// The variable's name.
     pub name: *const c_char,
     /// Within the block of variables.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes of the variable.
     pub size: u64,
 }
 
@@ -160,23 +160,23 @@ pub struct Image {
     pub version: u32,
     /// How many kernels.
     pub kernel_count: u32,
-    /// The kernels.
+    /// The first of `kernel_count` kernels.
     pub kernels: *const Kernel,
-    /// Source file.
+    /// Path of the source file.
     pub source: *const c_char,
     /// How many variables.
     pub variable_count: u32,
     /// How many relocations.
     pub relocation_count: u32,
-    /// The variables.
+    /// The first of `variable_count` variables.
     pub variables: *const Variable,
-    /// The relocations.
+    /// The first of `relocation_count` relocations.
     pub relocations: *const Relocation,
     /// Initial contents of the block of variables.
     pub initial: *const u8,
-    /// Its bytes.
+    /// Bytes of the block of variables.
     pub variable_bytes: u64,
-    /// Its alignment.
+    /// Alignment of the block of variables.
     pub variable_align: u64,
     /// Where generated code finds the block: the calling OS thread's pointer to it.
     pub variables_slot: Option<unsafe extern "C" fn() -> *mut *mut u8>,

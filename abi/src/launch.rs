@@ -32,7 +32,7 @@ impl Dim3 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
-    /// Blocks.
+    /// Blocks of the grid.
     pub grid: Dim3,
     /// Threads of a block.
     pub block: Dim3,
@@ -50,7 +50,7 @@ pub struct LaunchConfig {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DriverLaunchConfig {
-    /// Blocks.
+    /// Blocks of the grid.
     pub grid: Dim3,
     /// Threads of a block.
     pub block: Dim3,

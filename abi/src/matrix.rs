@@ -3,7 +3,7 @@
 
 /// A type of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     /// A half of IEEE 754.
     F16,
     /// The first half of a `float`.
@@ -12,7 +12,7 @@ pub enum Element {
     Tf32,
     /// A `float`, all of it.
     F32,
-    /// A `double`.
+    /// A `double`, of 64 bits.
     F64,
     /// A signed byte.
     S8,
@@ -33,31 +33,31 @@ pub enum Element {
 }
 
 /// All types with their names in PTX, in the order of their numbers.
-const NAMES: [(&str, Element); 13] = [
-    ("f16", Element::F16),
-    ("bf16", Element::Bf16),
-    ("tf32", Element::Tf32),
-    ("f32", Element::F32),
-    ("f64", Element::F64),
-    ("s8", Element::S8),
-    ("u8", Element::U8),
-    ("s4", Element::S4),
-    ("u4", Element::U4),
-    ("b1", Element::B1),
-    ("s32", Element::S32),
-    ("e4m3", Element::E4m3),
-    ("e5m2", Element::E5m2),
+const NAMES: [(&str, ElementType); 13] = [
+    ("f16", ElementType::F16),
+    ("bf16", ElementType::Bf16),
+    ("tf32", ElementType::Tf32),
+    ("f32", ElementType::F32),
+    ("f64", ElementType::F64),
+    ("s8", ElementType::S8),
+    ("u8", ElementType::U8),
+    ("s4", ElementType::S4),
+    ("u4", ElementType::U4),
+    ("b1", ElementType::B1),
+    ("s32", ElementType::S32),
+    ("e4m3", ElementType::E4m3),
+    ("e5m2", ElementType::E5m2),
 ];
 
-impl Element {
+impl ElementType {
     /// The type that PTX calls so.
-    pub fn parse(text: &str) -> Option<Element> {
+    pub fn parse(text: &str) -> Option<ElementType> {
         let named = NAMES.iter().find(|(name, _)| *name == text);
         named.map(|&(_, element)| element)
     }
 
     /// The type of a number of the image.
-    pub fn of(number: u64) -> Option<Element> {
+    pub fn of(number: u64) -> Option<ElementType> {
         let at = usize::try_from(number).ok()?;
         NAMES.get(at).map(|&(_, element)| element)
     }
@@ -70,12 +70,12 @@ impl Element {
     /// Bits of an element.
     pub fn bits(self) -> u32 {
         match self {
-            Element::B1 => 1,
-            Element::S4 | Element::U4 => 4,
-            Element::S8 | Element::U8 | Element::E4m3 | Element::E5m2 => 8,
-            Element::F16 | Element::Bf16 => 16,
-            Element::Tf32 | Element::F32 | Element::S32 => 32,
-            Element::F64 => 64,
+            ElementType::B1 => 1,
+            ElementType::S4 | ElementType::U4 => 4,
+            ElementType::S8 | ElementType::U8 | ElementType::E4m3 | ElementType::E5m2 => 8,
+            ElementType::F16 | ElementType::Bf16 => 16,
+            ElementType::Tf32 | ElementType::F32 | ElementType::S32 => 32,
+            ElementType::F64 => 64,
         }
     }
 
@@ -98,11 +98,15 @@ mod tests {
     fn numbers_are_places_in_the_table() {
         for (at, &(name, element)) in NAMES.iter().enumerate() {
             assert_eq!(element.number(), at as u64);
-            assert_eq!(Element::of(at as u64), Some(element));
-            assert_eq!(Element::parse(name), Some(element));
+            assert_eq!(ElementType::of(at as u64), Some(element));
+            assert_eq!(ElementType::parse(name), Some(element));
         }
         assert_eq!(
-            (Element::of(13), Element::of(u64::MAX), Element::parse("f15")),
+            (
+                ElementType::of(13),
+                ElementType::of(u64::MAX),
+                ElementType::parse("f15")
+            ),
             (None, None, None)
         );
     }

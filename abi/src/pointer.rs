@@ -14,7 +14,7 @@ pub struct PointerAttributes {
     pub device_pointer: *mut c_void,
     /// The address that the host uses.
     pub host_pointer: *mut c_void,
-    /// Zero.
+    /// Must be zero.
     pub reserved: [i64; 8],
 }
 

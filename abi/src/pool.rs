@@ -14,13 +14,13 @@ pub struct MemPoolProps {
     pub handle_types: i32,
     /// Where the memory lies.
     pub location: MemLocation,
-    /// For Windows.
+    /// Of meaning on Windows only.
     pub win32_security_attributes: *mut c_void,
     /// Bytes at most; zero: as many as the device has.
     pub max_size: usize,
     /// A set of flags.
     pub usage: u16,
-    /// Zero.
+    /// Must be zero.
     pub reserved: [u8; 54],
 }
 

@@ -100,7 +100,7 @@ pub struct ResourceDesc {
     pub kind: u32,
     /// What is read.
     pub resource: Resource,
-    /// Zero.
+    /// Must be zero.
     pub flags: c_uint,
 }
 
@@ -152,7 +152,7 @@ pub struct DriverResourceDesc {
     pub kind: u32,
     /// What is read.
     pub resource: DriverResource,
-    /// Zero.
+    /// Must be zero.
     pub flags: c_uint,
 }
 
@@ -210,7 +210,7 @@ pub struct DriverTextureDesc {
     pub mipmap_most: c_float,
     /// What is read outside with `ADDRESS_BORDER`; for integers their bits.
     pub border: [c_float; 4],
-    /// Zero.
+    /// Must be zero.
     pub reserved: [c_int; 12],
 }
 
@@ -228,7 +228,7 @@ pub struct ResourceViewDesc {
     pub last_level: c_uint,
     pub first_layer: c_uint,
     pub last_layer: c_uint,
-    /// Zero.
+    /// Must be zero.
     pub reserved: [c_uint; 16],
 }
 

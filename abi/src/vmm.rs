@@ -14,7 +14,7 @@ pub struct MemAllocationProp {
     pub handle_types: i32,
     /// Where the memory lies.
     pub location: MemLocation,
-    /// For Windows.
+    /// Of meaning on Windows only.
     pub win32_handle_metadata: *mut c_void,
     /// Compression, RDMA and usage.
     pub alloc_flags: [u8; 8],

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 
-use crate::runtime::{Stream, cudaFree, cudaRuntimeGetVersion};
+use crate::runtime::{StreamHandle, cudaFree, cudaRuntimeGetVersion};
 use crate::status::{Result, Status, code};
 
 /// `CUBLAS_VERSION` of the headers that this library follows.
@@ -15,7 +15,7 @@ const DEVICE: c_int = 1;
 
 /// What a `cublasHandle_t` points to.
 #[derive(Default)]
-pub struct Handle {
+pub struct BlasHandle {
     stream: AtomicUsize,
     pointer_mode: AtomicI32,
     /// These three are only kept: they choose among ways that are one here.
@@ -24,9 +24,9 @@ pub struct Handle {
     multiprocessors: AtomicI32,
 }
 
-impl Handle {
+impl BlasHandle {
     /// The stream that work goes to.
-    pub fn stream(&self) -> Stream {
+    pub fn stream(&self) -> StreamHandle {
         self.stream.load(Relaxed)
     }
 
@@ -37,7 +37,7 @@ impl Handle {
 }
 
 /// `cublasHandle_t`
-pub type Pointer = *const Handle;
+pub type Pointer = *const BlasHandle;
 
 /// The handle that a function is called with.
 ///
@@ -46,7 +46,7 @@ pub type Pointer = *const Handle;
 ///
 /// # Safety
 /// It is null, or of `cublasCreate` and not destroyed.
-pub unsafe fn handle<'a>(pointer: Pointer) -> Result<&'a Handle> {
+pub unsafe fn handle<'a>(pointer: Pointer) -> Result<&'a BlasHandle> {
     // SAFETY: contract of `handle`.
     unsafe { pointer.as_ref() }.ok_or(Status::NotInitialized)
 }
@@ -95,11 +95,11 @@ fn keep(at: &AtomicI32, value: c_int, allowed: impl Fn(c_int) -> bool) -> Result
 }
 
 handles! {
-    cublasSetStream_v2(handle, stream: Stream) {
+    cublasSetStream_v2(handle, stream: StreamHandle) {
         handle.stream.store(stream, Relaxed);
         Ok(())
     }
-    cublasGetStream_v2(handle, stream: *mut Stream) {
+    cublasGetStream_v2(handle, stream: *mut StreamHandle) {
         // SAFETY: null or writable: cuBLAS's contract.
         unsafe { put(stream, handle.stream()) }
     }
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn cublasCreate_v2(handle: *mut Pointer) -> i32 {
         if unsafe { cudaFree(null_mut()) } != 0 {
             return Err(Status::NotInitialized);
         }
-        let new = Box::into_raw(Box::<Handle>::default());
+        let new = Box::into_raw(Box::<BlasHandle>::default());
         // SAFETY: not null, so valid for writes: contract of `cublasCreate_v2`.
         unsafe { put(handle, new.cast_const()) }
     })

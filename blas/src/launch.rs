@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use mgb_abi::image::{Image, Kernel as Described, Parameter, Thread, VERSION};
 use mgb_abi::launch::Dim3;
 
-use crate::handle::Handle;
+use crate::handle::BlasHandle;
 use crate::runtime::{__softgpuRegisterImage, cudaLaunchKernel, cudaStreamSynchronize};
 use crate::status::{Result, Status};
 
@@ -28,7 +28,7 @@ const REGISTERS: u32 = 64;
 /// here counts one for a multiplication with its addition, four where the numbers are complex, and of 16-bit
 /// formats a sixteenth, as on a GPU with matrix units; and one for each further element that it reads or
 /// writes.
-pub trait Kernel: Copy + Send + 'static {
+pub trait BlasKernel: Copy + Send + 'static {
     /// Runs one thread, and returns how many instructions that was. It must not allocate: where it touches
     /// memory that is not there it ends on the spot.
     ///
@@ -42,7 +42,7 @@ pub trait Kernel: Copy + Send + 'static {
 ///
 /// # Safety
 /// `thread` is the running thread's, and the only argument a kernel of this type.
-unsafe extern "C" fn entry<K: Kernel>(thread: *mut Thread, arguments: *const *const c_void) {
+unsafe extern "C" fn entry<K: BlasKernel>(thread: *mut Thread, arguments: *const *const c_void) {
     // SAFETY: contract of `entry`; the kernel's own contract is that of the function that launched it.
     unsafe {
         let kernel = *(*arguments).cast::<K>();
@@ -53,7 +53,7 @@ unsafe extern "C" fn entry<K: Kernel>(thread: *mut Thread, arguments: *const *co
 }
 
 /// The address by which kernels of a type are launched.
-fn stub<K: Kernel>() -> *const c_void {
+fn stub<K: BlasKernel>() -> *const c_void {
     static STUBS: Mutex<Option<HashMap<TypeId, usize>>> = Mutex::new(None);
     let mut stubs = STUBS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = stubs.get_or_insert_default().entry(TypeId::of::<K>());
@@ -61,7 +61,7 @@ fn stub<K: Kernel>() -> *const c_void {
 }
 
 /// Describes kernels of a type to the software GPU, for the life of the process.
-fn register<K: Kernel>() -> usize {
+fn register<K: BlasKernel>() -> usize {
     let name = format!("cublas: {}", type_name::<K>().replace("mgb_blas::", ""));
     let name = CString::new(name).unwrap_or_default();
     let parameter: &'static Parameter = Box::leak(Box::new(Parameter {
@@ -109,7 +109,7 @@ fn register<K: Kernel>() -> usize {
 ///
 /// # Errors
 /// `ExecutionFailed` if the runtime refuses it; none for no threads.
-pub fn launch<K: Kernel>(handle: &Handle, kernel: K, threads: u64) -> Result {
+pub fn launch<K: BlasKernel>(handle: &BlasHandle, kernel: K, threads: u64) -> Result {
     let blocks = threads.div_ceil(THREADS);
     if blocks == 0 {
         return Ok(());
@@ -132,7 +132,7 @@ pub fn launch<K: Kernel>(handle: &Handle, kernel: K, threads: u64) -> Result {
 ///
 /// # Errors
 /// `ExecutionFailed` if something failed there.
-pub fn finish(handle: &Handle) -> Result {
+pub fn finish(handle: &BlasHandle) -> Result {
     // SAFETY: a stream that the program gave.
     let code = unsafe { cudaStreamSynchronize(handle.stream()) };
     if code == 0 {

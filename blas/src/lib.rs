@@ -6,7 +6,7 @@
 //! contract of translated ones (`softgpu/include/softgpu_image.h`).
 //!
 //! All sums are made in double precision, in the order of their index, and rounded once to the type of the
-//! result. [`launch::Kernel`] says what device time a kernel is taken to need. A function that is not here is
+//! result. [`launch::BlasKernel`] says what device time a kernel is taken to need. A function that is not here is
 //! not exported.
 
 #![allow(non_snake_case, reason = "exported functions have cuBLAS's names")]

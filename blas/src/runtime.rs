@@ -7,7 +7,7 @@ use mgb_abi::image::Image;
 use mgb_abi::launch::Dim3;
 
 /// `cudaStream_t`: this library only passes it on.
-pub type Stream = usize;
+pub type StreamHandle = usize;
 
 #[allow(missing_docs, reason = "CUDA documents them")]
 unsafe extern "C" {
@@ -18,7 +18,7 @@ unsafe extern "C" {
         block: Dim3,
         arguments: *mut *mut c_void,
         shared: usize,
-        stream: Stream,
+        stream: StreamHandle,
     ) -> c_int;
     pub fn cudaMemcpy2D(
         to: *mut c_void,
@@ -37,9 +37,9 @@ unsafe extern "C" {
         width: usize,
         height: usize,
         kind: c_int,
-        stream: Stream,
+        stream: StreamHandle,
     ) -> c_int;
     pub fn cudaRuntimeGetVersion(version: *mut c_int) -> c_int;
-    pub fn cudaStreamSynchronize(stream: Stream) -> c_int;
+    pub fn cudaStreamSynchronize(stream: StreamHandle) -> c_int;
     pub fn __softgpuRegisterImage(image: *const Image);
 }

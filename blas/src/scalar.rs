@@ -1,6 +1,6 @@
 //! Scalars and results, which are in host or in device memory as the handle's pointer mode says.
 
-use crate::handle::Handle;
+use crate::handle::BlasHandle;
 use crate::launch::finish;
 use crate::number::{Number, Wide};
 use crate::status::{Result, Status};
@@ -23,7 +23,7 @@ impl<T: Number> Scalar<T> {
     ///
     /// # Safety
     /// It is null, or where the handle's pointer mode says that scalars are.
-    pub unsafe fn new(handle: &Handle, at: *const T) -> Result<Self> {
+    pub unsafe fn new(handle: &BlasHandle, at: *const T) -> Result<Self> {
         if at.is_null() {
             return Err(Status::InvalidValue);
         }
@@ -66,7 +66,7 @@ impl<T: Number> Scalar<T> {
 /// # Safety
 /// `at` is null, or valid for writes where the handle's pointer mode says that results are.
 pub unsafe fn result<R: Copy + Default>(
-    handle: &Handle,
+    handle: &BlasHandle,
     at: *mut R,
     launch: impl FnOnce(*mut R) -> Result,
 ) -> Result {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::export::blas;
-use crate::runtime::{Stream, cudaMemcpy2D, cudaMemcpy2DAsync};
+use crate::runtime::{StreamHandle, cudaMemcpy2D, cudaMemcpy2DAsync};
 use crate::status::{Result, Status};
 
 /// CUDA's `cudaMemcpyHostToDevice`, a `cudaMemcpyKind`.
@@ -31,7 +31,7 @@ unsafe fn copy(
     to: Rows,
     [width, height]: [i64; 2],
     kind: c_int,
-    stream: Option<Stream>,
+    stream: Option<StreamHandle>,
 ) -> Result {
     if width == 0 || height == 0 {
         return Ok(());
@@ -68,7 +68,7 @@ unsafe fn vector(
     (from, from_step): (*const c_void, i64),
     (to, to_step): (*mut c_void, i64),
     kind: c_int,
-    stream: Option<Stream>,
+    stream: Option<StreamHandle>,
 ) -> Result {
     if n < 0 || element <= 0 || from_step <= 0 || to_step <= 0 {
         return Err(Status::InvalidValue);
@@ -99,7 +99,7 @@ unsafe fn matrix(
     (from, from_lead): (*const c_void, i64),
     (to, to_lead): (*mut c_void, i64),
     kind: c_int,
-    stream: Option<Stream>,
+    stream: Option<StreamHandle>,
 ) -> Result {
     let least = rows.max(1);
     if rows < 0 || columns < 0 || element <= 0 || from_lead < least || to_lead < least {
@@ -132,14 +132,14 @@ blas! {
 
     ((): cublasSetVectorAsync cublasSetVectorAsync_64)
     (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int,
-     stream: Stream) {
+     stream: StreamHandle) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { vector([n, element], (from, from_step), (to, to_step), TO_DEVICE, Some(stream)) }
     }
 
     ((): cublasGetVectorAsync cublasGetVectorAsync_64)
     (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int,
-     stream: Stream) {
+     stream: StreamHandle) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { vector([n, element], (from, from_step), (to, to_step), TO_HOST, Some(stream)) }
     }
@@ -160,14 +160,14 @@ blas! {
 
     ((): cublasSetMatrixAsync cublasSetMatrixAsync_64)
     (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
-     to_lead: int, stream: Stream) {
+     to_lead: int, stream: StreamHandle) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_DEVICE, Some(stream)) }
     }
 
     ((): cublasGetMatrixAsync cublasGetMatrixAsync_64)
     (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
-     to_lead: int, stream: Stream) {
+     to_lead: int, stream: StreamHandle) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_HOST, Some(stream)) }
     }

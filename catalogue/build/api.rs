@@ -5,14 +5,14 @@ use std::path::Path;
 #[derive(serde::Deserialize)]
 pub struct Api {
     pub cuda: String,
-    pub functions: Vec<Function>,
+    pub functions: Vec<ApiFunction>,
 }
 
 #[derive(serde::Deserialize)]
-pub struct Function {
+pub struct ApiFunction {
     pub name: String,
     pub ret: String,
-    pub params: Vec<Param>,
+    pub params: Vec<ApiParam>,
     /// Empty when no header declares it.
     pub header: String,
     /// The header's documentation group.
@@ -24,7 +24,7 @@ pub struct Function {
 }
 
 #[derive(serde::Deserialize)]
-pub struct Param {
+pub struct ApiParam {
     pub name: String,
     #[serde(rename = "type")]
     pub ty: String,

@@ -3,17 +3,17 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::api::Param;
+use crate::api::ApiParam;
 
 #[derive(serde::Deserialize)]
 struct Driver {
-    functions: Vec<Function>,
+    functions: Vec<DriverDeclaration>,
 }
 
 #[derive(serde::Deserialize)]
-struct Function {
+struct DriverDeclaration {
     name: String,
-    params: Vec<Param>,
+    params: Vec<ApiParam>,
     declared: bool,
     exported: bool,
     base: String,
@@ -29,12 +29,12 @@ pub fn source(path: &Path) -> String {
         "{} is not sorted by name",
         path.display()
     );
-    let mut out = String::from("static TABLE: &[Function] = &[\n");
+    let mut out = String::from("static TABLE: &[DriverFunction] = &[\n");
     for function in &driver.functions {
         let params: String = function
             .params
             .iter()
-            .map(|param| format!("Param {{ name: {:?}, ty: {:?} }}, ", param.name, param.ty))
+            .map(|param| format!("DriverParam {{ name: {:?}, ty: {:?} }}, ", param.name, param.ty))
             .collect();
         let base = match function.base.as_str() {
             "" => "None".to_owned(),
@@ -42,7 +42,7 @@ pub fn source(path: &Path) -> String {
         };
         writeln!(
             out,
-            "Function {{ name: {:?}, params: &[{params}], declared: {}, exported: {}, base: {base} }},",
+            "DriverFunction {{ name: {:?}, params: &[{params}], declared: {}, exported: {}, base: {base} }},",
             function.name, function.declared, function.exported
         )
         .expect("a String takes any text");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::judge::Judged;
 
 pub fn source(cuda: &str, table: &[Judged]) -> String {
-    let mut out = format!("const CUDA_VERSION: &str = {cuda:?};\nstatic TABLE: &[Entry] = &[\n");
+    let mut out = format!("const CUDA_VERSION: &str = {cuda:?};\nstatic TABLE: &[RuntimeFunction] = &[\n");
     for judged in table {
         let function = judged.function;
         let params: String = judged
@@ -28,7 +28,7 @@ pub fn source(cuda: &str, table: &[Judged]) -> String {
         };
         writeln!(
             out,
-            "Entry {{ name: {:?}, ret: {:?}, params: &[{params}], family: {:?}, class: Class::{}, \
+            "RuntimeFunction {{ name: {:?}, ret: {:?}, params: &[{params}], family: {:?}, class: Class::{}, \
              treatment: Treatment::{}, creates_context: {}, asynchronous: {}, declared: {}, \
              exported: {}, base: {base}, note: {:?} }},",
             function.name,

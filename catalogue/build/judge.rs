@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::api::{Api, Function};
+use crate::api::{Api, ApiFunction};
 use crate::kinds::{Class, Role, Treatment};
 
 /// `data/treatments.toml`.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rules {
-    family: BTreeMap<String, Row>,
+pub struct TreatmentRules {
+    family: BTreeMap<String, TreatmentRow>,
     roles: BTreeMap<String, String>,
-    function: BTreeMap<String, Row>,
+    function: BTreeMap<String, TreatmentRow>,
 }
 
 /// The defaults of a family, or the row of a function: what a row leaves out, the family decides.
 #[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Row {
+struct TreatmentRow {
     /// A family's functions: the header groups, and the name prefixes that sort out mixed groups.
     groups: Vec<String>,
     prefixes: Vec<String>,
@@ -35,9 +35,9 @@ struct Row {
 
 /// A function with all its properties.
 pub struct Judged<'a> {
-    pub function: &'a Function,
+    pub function: &'a ApiFunction,
     /// Where the arguments are declared: for a form that no header declares, its base.
-    pub signature: &'a Function,
+    pub signature: &'a ApiFunction,
     pub roles: Vec<Role>,
     pub family: String,
     pub class: Class,
@@ -47,15 +47,15 @@ pub struct Judged<'a> {
     pub note: String,
 }
 
-pub fn read(path: &Path) -> Rules {
+pub fn read(path: &Path) -> TreatmentRules {
     let text =
         std::fs::read_to_string(path).unwrap_or_else(|e| panic!("failed to read {}: {e}", path.display()));
     toml::from_str(&text).unwrap_or_else(|e| panic!("failed to parse {}: {e}", path.display()))
 }
 
-impl Rules {
+impl TreatmentRules {
     pub fn judge<'a>(&self, api: &'a Api) -> Result<Vec<Judged<'a>>, String> {
-        let by_name: BTreeMap<&str, &Function> = api
+        let by_name: BTreeMap<&str, &ApiFunction> = api
             .functions
             .iter()
             .map(|function| (function.name.as_str(), function))
@@ -69,7 +69,7 @@ impl Rules {
             }
             for param in row.roles.keys() {
                 let known =
-                    |(at, p): (usize, &crate::api::Param)| p.name == *param || at.to_string() == *param;
+                    |(at, p): (usize, &crate::api::ApiParam)| p.name == *param || at.to_string() == *param;
                 if !function.params.iter().enumerate().any(known) {
                     return Err(format!("{name} has no argument {param}"));
                 }
@@ -83,11 +83,11 @@ impl Rules {
 
     fn decide<'a>(
         &self,
-        function: &'a Function,
-        by_name: &BTreeMap<&str, &'a Function>,
+        function: &'a ApiFunction,
+        by_name: &BTreeMap<&str, &'a ApiFunction>,
     ) -> Result<Judged<'a>, String> {
         let base = by_name.get(function.base.as_str()).copied().unwrap_or(function);
-        let none = Row::default();
+        let none = TreatmentRow::default();
         let row = self.function.get(&base.name).unwrap_or(&none);
         let name = row
             .family
@@ -101,7 +101,7 @@ impl Rules {
             .family
             .get(&name)
             .ok_or(format!("{}: no family {name}", base.name))?;
-        let word = |of: fn(&Row) -> Option<&String>| of(row).or(of(family)).map(String::as_str);
+        let word = |of: fn(&TreatmentRow) -> Option<&String>| of(row).or(of(family)).map(String::as_str);
         let class = word(|r| r.class.as_ref()).unwrap_or("Other");
         let treatment = word(|r| r.treatment.as_ref()).ok_or(format!(
             "{}: neither its row nor family {name} says how it is treated",
@@ -138,15 +138,16 @@ impl Rules {
         })
     }
 
-    fn family_of(&self, function: &Function) -> Option<String> {
-        let starts = |family: &Row| {
+    fn family_of(&self, function: &ApiFunction) -> Option<String> {
+        let starts = |family: &TreatmentRow| {
             family
                 .prefixes
                 .iter()
                 .any(|p| function.name.starts_with(p.as_str()))
         };
-        let grouped = |family: &Row| !function.group.is_empty() && family.groups.contains(&function.group);
-        let named = |(name, _): (&String, &Row)| name.clone();
+        let grouped =
+            |family: &TreatmentRow| !function.group.is_empty() && family.groups.contains(&function.group);
+        let named = |(name, _): (&String, &TreatmentRow)| name.clone();
         // A prefix takes precedence over a group: it separates functions that a group of the header mixes.
         self.family
             .iter()
@@ -155,8 +156,8 @@ impl Rules {
             .map(named)
     }
 
-    fn roles(&self, function: &Function, row: &Row) -> Result<Vec<Role>, String> {
-        let role = |(at, param): (usize, &crate::api::Param)| {
+    fn roles(&self, function: &ApiFunction, row: &TreatmentRow) -> Result<Vec<Role>, String> {
+        let role = |(at, param): (usize, &crate::api::ApiParam)| {
             let own = row
                 .roles
                 .get(&param.name)

@@ -15,4 +15,4 @@ mod table;
 pub mod twelve;
 
 pub use kinds::{Class, Role, Treatment};
-pub use table::{Entry, Param, all, cuda_version, lookup};
+pub use table::{Param, RuntimeFunction, all, cuda_version, lookup};

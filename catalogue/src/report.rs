@@ -21,7 +21,7 @@ pub struct Report {
     /// The source file, as the compiler was given it.
     pub source: String,
     /// The tasks, in the order of the source.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskReport>,
     /// What makes the process open: each of its devices then stays on one GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_reasons: Vec<Reason>,
@@ -29,7 +29,7 @@ pub struct Report {
 
 /// A task: unit tasks merged because they share memory objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Task {
+pub struct TaskReport {
     /// Its number in the module, from 1; the site's id at run time.
     pub id: u32,
     /// The function that holds it, demangled.
@@ -38,25 +38,25 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub for_others: bool,
     /// Bound by its probe, or at run time.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// Why it is lazy; empty for a static task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     /// Its GPU ops, in the order of the source.
     #[serde(default)]
-    pub ops: Vec<Op>,
+    pub ops: Vec<OpReport>,
     /// Its memory objects.
     #[serde(default)]
-    pub objects: Vec<Object>,
+    pub objects: Vec<ObjectReport>,
     /// What it asks for; a lazy task's is known at run time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub need: Option<Need>,
+    pub need: Option<NeedFormulas>,
     /// Where `task_begin` is inserted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begin: Option<Place>,
+    pub begin: Option<SourceLocation>,
     /// Where `task_end` is inserted: one for each edge that leaves the region of the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ends: Vec<Place>,
+    pub ends: Vec<SourceLocation>,
     /// Whether its objects may move to another GPU once it is bound; absent where nothing was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub movable: Option<Movable>,
@@ -68,7 +68,7 @@ pub struct Task {
 /// When a task is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum TaskKind {
     /// The pass knows its ops and its need; its probe binds it.
     Static,
     /// Bound at run time.
@@ -80,19 +80,19 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reason {
     /// The stable name of the reason.
-    pub code: Code,
+    pub code: ReasonCode,
     /// A sentence that names the object or function.
     pub text: String,
     /// Where in the source.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Place>,
+    pub at: Option<SourceLocation>,
 }
 
 /// Reasons by stable names. Names are only ever added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Code {
+pub enum ReasonCode {
     /// No point dominates every touching op with all values of the need defined.
     NoDominatingPoint,
     /// A value the need reads is not defined at any possible begin point.
@@ -130,30 +130,30 @@ pub enum Code {
     Other,
 }
 
-impl Code {
+impl ReasonCode {
     /// All of them.
-    pub const ALL: [Code; 17] = [
-        Code::NoDominatingPoint,
-        Code::NeedUndefined,
-        Code::UnknownObject,
-        Code::AllocatedElsewhere,
-        Code::LaunchedElsewhere,
-        Code::AllocatedInLoop,
-        Code::AddressEscapes,
-        Code::ManyObjects,
-        Code::UntreatedCall,
-        Code::UnknownKernel,
-        Code::UnknownGrid,
-        Code::PointersInMemory,
-        Code::OpenProcess,
-        Code::Anchored,
-        Code::Alone,
-        Code::SeveralDevices,
-        Code::Other,
+    pub const ALL: [ReasonCode; 17] = [
+        ReasonCode::NoDominatingPoint,
+        ReasonCode::NeedUndefined,
+        ReasonCode::UnknownObject,
+        ReasonCode::AllocatedElsewhere,
+        ReasonCode::LaunchedElsewhere,
+        ReasonCode::AllocatedInLoop,
+        ReasonCode::AddressEscapes,
+        ReasonCode::ManyObjects,
+        ReasonCode::UntreatedCall,
+        ReasonCode::UnknownKernel,
+        ReasonCode::UnknownGrid,
+        ReasonCode::PointersInMemory,
+        ReasonCode::OpenProcess,
+        ReasonCode::Anchored,
+        ReasonCode::Alone,
+        ReasonCode::SeveralDevices,
+        ReasonCode::Other,
     ];
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ReasonCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Serde holds the one list of names.
         self.serialize(f)
@@ -162,7 +162,7 @@ impl fmt::Display for Code {
 
 /// A place in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SourceLocation {
     /// From 1; 0 where the compiler gave no line (compiled without debug information).
     pub line: u32,
     /// The file, where it is not the module's source (headers).
@@ -172,12 +172,12 @@ pub struct Place {
 
 /// One GPU op of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Op {
+pub struct OpReport {
     /// The runtime's function, or `launch`.
     pub op: String,
     /// Its place in the source.
     #[serde(flatten)]
-    pub at: Place,
+    pub at: SourceLocation,
     /// For a launch: the kernel, demangled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -188,7 +188,7 @@ pub struct Op {
 
 /// One device allocation, or device variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Object {
+pub struct ObjectReport {
     /// Its number in the task, from 1.
     pub id: u32,
     /// The variable that holds its address; empty where there is none.
@@ -202,7 +202,7 @@ pub struct Object {
 
 /// What a static task asks for, each as a formula over the program's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Need {
+pub struct NeedFormulas {
     /// Peak live bytes: the largest sum of sizes asked for, unrounded.
     pub peak: String,
     /// Blocks of the largest launch.

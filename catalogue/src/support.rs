@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::kinds::Treatment;
-use crate::table::{Entry, all, cuda_version};
+use crate::table::{RuntimeFunction, all, cuda_version};
 
 /// The meaning of each treatment for a user.
 fn meaning(treatment: Treatment) -> &'static str {
@@ -44,7 +44,7 @@ pub fn markdown() -> String {
             format_args!("`{}` | {} | {count}", treatment.word(), meaning(treatment)),
         );
     }
-    let mut families: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+    let mut families: BTreeMap<&str, Vec<&RuntimeFunction>> = BTreeMap::new();
     for entry in all().iter().filter(|entry| entry.base.is_none()) {
         families.entry(entry.family).or_default().push(entry);
     }

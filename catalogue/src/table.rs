@@ -15,7 +15,7 @@ pub struct Param {
 
 /// One function of the runtime.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct RuntimeFunction {
     /// The symbol that the library exports.
     pub name: &'static str,
     /// The C return type; empty for functions that no header declares.
@@ -42,7 +42,7 @@ pub struct Entry {
     pub note: &'static str,
 }
 
-impl Entry {
+impl RuntimeFunction {
     /// The position of the first argument with this role.
     pub fn position(&self, role: Role) -> Option<usize> {
         self.params.iter().position(|param| param.role == role)
@@ -62,12 +62,12 @@ impl Entry {
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
 /// Every function, sorted by name.
-pub fn all() -> &'static [Entry] {
+pub fn all() -> &'static [RuntimeFunction] {
     TABLE
 }
 
 /// The function of this name.
-pub fn lookup(name: &str) -> Option<&'static Entry> {
+pub fn lookup(name: &str) -> Option<&'static RuntimeFunction> {
     TABLE
         .binary_search_by(|entry| entry.name.cmp(name))
         .ok()

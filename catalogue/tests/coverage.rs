@@ -77,8 +77,9 @@ fn the_drivers_functions_are_sorted_and_forms_have_the_arguments_of_their_base()
     let all = driver::all();
     assert!(all.len() > 650, "{}", all.len());
     assert!(all.is_sorted_by(|a, b| a.name < b.name));
-    let types =
-        |function: &driver::Function| -> Vec<&str> { function.params.iter().map(|param| param.ty).collect() };
+    let types = |function: &driver::DriverFunction| -> Vec<&str> {
+        function.params.iter().map(|param| param.ty).collect()
+    };
     for function in all.iter().filter(|function| function.declared) {
         if let Some(base) = function
             .base

@@ -1,40 +1,41 @@
 //! The report's JSON: what the pass writes is what `mgb explain` reads.
 
 use mgb_catalogue::report::{
-    Code, Kind, Need, Object, Op, Place, ReadError, Reason, Report, Task, parse_all,
+    NeedFormulas, ObjectReport, OpReport, ReadError, Reason, ReasonCode, Report, SourceLocation, TaskKind,
+    TaskReport, parse_all,
 };
 
 fn sample() -> Report {
-    let at = |line| Place { line, file: None };
+    let at = |line| SourceLocation { line, file: None };
     Report {
         version: 1,
         source: "va.cu".into(),
         tasks: vec![
-            Task {
+            TaskReport {
                 id: 1,
                 function: "main".into(),
-                kind: Kind::Static,
+                kind: TaskKind::Static,
                 ops: vec![
-                    Op {
+                    OpReport {
                         op: "cudaMalloc".into(),
                         at: at(13),
                         kernel: None,
                         objects: vec![1],
                     },
-                    Op {
+                    OpReport {
                         op: "launch".into(),
                         at: at(20),
                         kernel: Some("add(float*)".into()),
                         objects: vec![1],
                     },
                 ],
-                objects: vec![Object {
+                objects: vec![ObjectReport {
                     id: 1,
                     name: "da".into(),
                     bytes: "4 * n".into(),
                     variable: false,
                 }],
-                need: Some(Need {
+                need: Some(NeedFormulas {
                     peak: "4 * n".into(),
                     grid: "(n + 255) / 256".into(),
                     block: "256".into(),
@@ -43,21 +44,21 @@ fn sample() -> Report {
                 }),
                 begin: Some(at(12)),
                 ends: vec![at(30)],
-                ..Task::default()
+                ..TaskReport::default()
             },
-            Task {
+            TaskReport {
                 id: 2,
                 function: "run".into(),
                 reasons: vec![Reason {
-                    code: Code::NoDominatingPoint,
+                    code: ReasonCode::NoDominatingPoint,
                     text: "no point dominates both launches".into(),
                     at: Some(at(40)),
                 }],
-                ..Task::default()
+                ..TaskReport::default()
             },
         ],
         module_reasons: vec![Reason {
-            code: Code::OpenProcess,
+            code: ReasonCode::OpenProcess,
             text: "calls cuInit".into(),
             at: None,
         }],
@@ -81,7 +82,7 @@ fn the_written_form_stays() {
     assert_eq!(value["tasks"][0]["ops"][1]["line"], 20);
     assert_eq!(value["tasks"][1]["reasons"][0]["code"], "no-dominating-point");
     assert_eq!(value["tasks"][1]["reasons"][0]["line"], 40);
-    assert_eq!(Code::NoDominatingPoint.to_string(), "no-dominating-point");
+    assert_eq!(ReasonCode::NoDominatingPoint.to_string(), "no-dominating-point");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn unknown_codes_are_read_and_newer_documents_refused() {
     let later = r#"{"version":1,"source":"a.cu","tasks":[],"module_reasons":[{"code":"x-y","text":"z"}]}"#;
     assert_eq!(
         parse_all(later.as_bytes()).unwrap()[0].module_reasons[0].code,
-        Code::Other
+        ReasonCode::Other
     );
     let newer = parse_all(br#"{"version":2,"anything":[]}"#).unwrap_err();
     assert!(matches!(newer, ReadError::Newer { found: 2 }));

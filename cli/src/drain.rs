@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mgb_command::daemon;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::node;
 use mgb_command::out;
 use mgb_probe::byte_size::Bytes;
@@ -11,7 +11,7 @@ use mgb_probe::view::{LeavingView, NodeView};
 use mgb_probe::{Changed, Client, OrderError, socket_path};
 use serde::Serialize;
 
-use crate::wait_evicted::{self, Left};
+use crate::wait_evicted::{self, Remaining};
 
 const HELP: &str = "\
 New programs go to other GPUs; what can only run on this one waits until the drain ends, as does everything where \
@@ -64,7 +64,7 @@ struct Ended {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;
@@ -125,10 +125,10 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// What the GPU still has.
-fn left(view: &NodeView, gpu: u32) -> Left {
+fn left(view: &NodeView, gpu: u32) -> Remaining {
     let what = view.leaving.iter().filter(|left| left.gpu == gpu);
     let own = view.gpus.iter().find(|one| one.gpu.index == gpu);
-    Left {
+    Remaining {
         what: what.cloned().collect(),
         reclaiming: own.map_or(0, |own| own.reclaiming_bytes),
         is_cut: !view.cut.shows_all_that_leaves(),

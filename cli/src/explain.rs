@@ -17,8 +17,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use mgb_catalogue::report::Kind;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_catalogue::report::TaskKind;
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 
 /// Print what the compiler pass found: every GPU task, its operations with source lines, what it needs, and
@@ -66,7 +66,7 @@ pub fn tasks(program: &Path) -> Option<(usize, usize)> {
     let tasks = || reports.iter().flat_map(|report| &report.tasks);
     Some((
         tasks().count(),
-        tasks().filter(|task| task.kind == Kind::Lazy).count(),
+        tasks().filter(|task| task.kind == TaskKind::Lazy).count(),
     ))
 }
 
@@ -80,7 +80,7 @@ pub fn constant_need(program: &Path) -> Option<u64> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if let Some(name) = &args.reason {
         out::print(reason::section(name).code(exit::USAGE)?);
         return Ok(exit::OK);

@@ -49,7 +49,7 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use mgb_command::exit::Outcome;
+use mgb_command::exit::CommandResult;
 use mgb_slurm::{cluster, submit};
 
 /// Runs the command that `arguments` (the program's name first) ask for.
@@ -83,7 +83,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-fn dispatch(cli: Cli) -> (&'static str, Outcome) {
+fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
     match cli.command {
         Command::Clang(args) => ("mgb clang", clang::run(args.arguments, false)),
         Command::ClangCxx(args) => ("mgb clang++", clang::run(args.arguments, true)),

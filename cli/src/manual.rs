@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 
 /// Print the completions of mgb for a shell.
@@ -25,7 +25,7 @@ pub struct Man {
 }
 
 /// Runs `mgb completions` for the command line `mgb`.
-pub fn completions(args: &Completions, mut mgb: Command) -> Outcome {
+pub fn completions(args: &Completions, mut mgb: Command) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut mgb, "mgb", &mut script);
     out::print(&String::from_utf8_lossy(&script));
@@ -33,7 +33,7 @@ pub fn completions(args: &Completions, mut mgb: Command) -> Outcome {
 }
 
 /// Runs `mgb man` for the command line `mgb`.
-pub fn man(args: &Man, mgb: Command) -> Outcome {
+pub fn man(args: &Man, mgb: Command) -> CommandResult {
     match &args.folder {
         Some(folder) => {
             let written =

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::table::{Table, span};
 use mgb_command::{daemon, out};
 use mgb_probe::byte_size::Bytes;
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use mgb_command::daemon;
-use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::node;
 use mgb_command::out;
 use mgb_probe::view::{NodeView, TaskState};
@@ -55,7 +55,7 @@ struct Moved {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
 use mgb_command::daemon::{self, Start};
-use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::frameworks;
 use mgb_command::machine::Machine;
 use mgb_command::prefix::Prefix;
@@ -64,7 +64,7 @@ pub struct Args {
 
 /// How a whole process was placed; `mgb batch` reads it.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Placement {
+pub struct ProcessPlacement {
     /// The GPU's number in mgbd's hello.
     pub gpu: Option<u32>,
     /// Those of its further ones.
@@ -76,7 +76,7 @@ pub struct Placement {
     pub refused: Option<String>,
 }
 
-impl Placement {
+impl ProcessPlacement {
     /// All its GPUs.
     pub fn gpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.gpu.into_iter().chain(self.further.iter().copied())
@@ -84,7 +84,7 @@ impl Placement {
 }
 
 /// Runs the command. Returns only if the program could not be started.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let name = args.command[0].to_string_lossy();
     let program = program::find(&name).map_err(|error| match error {
         ProgramError::NotFound(..) => Failure::new(exit::RUN_NOT_FOUND, error),
@@ -209,9 +209,9 @@ fn begin(client: &Client, bytes: u64, gpus: Option<&[u32]>, name: &str) -> Resul
     }
 }
 
-fn placement(granted: &Result<Vec<Grant>, Refusal>) -> Placement {
+fn placement(granted: &Result<Vec<Grant>, Refusal>) -> ProcessPlacement {
     match granted {
-        Ok(grants) => Placement {
+        Ok(grants) => ProcessPlacement {
             gpu: grants.first().map(|grant| grant.gpu),
             further: grants.iter().skip(1).map(|grant| grant.gpu).collect(),
             waited_ns: grants
@@ -220,9 +220,9 @@ fn placement(granted: &Result<Vec<Grant>, Refusal>) -> Placement {
                 .fold(0, u64::saturating_add),
             refused: None,
         },
-        Err(refusal) => Placement {
+        Err(refusal) => ProcessPlacement {
             refused: Some(refusal.to_string()),
-            ..Placement::default()
+            ..ProcessPlacement::default()
         },
     }
 }
@@ -258,6 +258,6 @@ mod tests {
             Some("needs 96.0 GiB, the largest GPU has 80.0 GiB")
         );
         let text = serde_json::to_string(&refused).unwrap();
-        assert_eq!(serde_json::from_str::<Placement>(&text).unwrap(), refused);
+        assert_eq!(serde_json::from_str::<ProcessPlacement>(&text).unwrap(), refused);
     }
 }

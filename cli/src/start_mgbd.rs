@@ -1,7 +1,7 @@
 //! `mgb start-mgbd`: the helper through which the other commands start mgbd (see `daemon`).
 
 use mgb_command::daemon::{self, Start};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::machine::Machine;
 use mgb_command::prefix::Prefix;
 use mgb_interface::{Policy, Queue};
@@ -17,7 +17,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let start = || {
         let prefix = Prefix::find()?;
         let machine = Machine::find(&prefix)?;

@@ -6,7 +6,7 @@ mod render;
 pub use render::kind;
 
 use mgb_command::daemon;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 use mgb_probe::{Client, socket_path};
 
@@ -29,7 +29,7 @@ pub fn read_cluster(text: &str) {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if args.cluster {
         let nodes = cluster::nodes().code(exit::NODE)?;
         out::print(&if args.json {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mgb_command::daemon;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 use mgb_interface::holder;
 use mgb_probe::trust::Folder;
@@ -27,7 +27,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Args {}
 
 /// Runs the command.
-pub fn run(_: &Args) -> Outcome {
+pub fn run(_: &Args) -> CommandResult {
     out::print(&stop(&socket_path()).code(exit::NODE)?);
     Ok(exit::OK)
 }

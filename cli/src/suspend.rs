@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use mgb_command::daemon;
-use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::out;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView, SuspendedView};
 use mgb_probe::{Changed, Client, Processes, socket_path};
 use serde::Serialize;
 
-use crate::wait_evicted::{self, Left};
+use crate::wait_evicted::{self, Remaining};
 
 const SUSPEND_HELP: &str = "\
 The program is not stopped: its work on the host goes on, and so does what it has already given to a GPU. Then its \
@@ -153,13 +153,13 @@ fn connect() -> Result<Client, Failure> {
 }
 
 /// Runs `mgb suspend`.
-pub fn suspend(args: &Suspend) -> Outcome {
+pub fn suspend(args: &Suspend) -> CommandResult {
     let client = connect()?;
     let whom = &args.whom;
     if client.suspend(whom.processes()).code(exit::FAILED)? == Changed::Unknown {
         return Err(whom.unknown());
     }
-    let left = |view: &NodeView| Left {
+    let left = |view: &NodeView| Remaining {
         what: view
             .leaving
             .iter()
@@ -255,7 +255,7 @@ fn said(pids: &[u32], now: &[&SuspendedView], left: &[LeavingView]) -> String {
 }
 
 /// Runs `mgb resume`.
-pub fn resume(args: &Resume) -> Outcome {
+pub fn resume(args: &Resume) -> CommandResult {
     let client = connect()?;
     let whom = &args.whom;
     let changed = client.resume(whom.processes()).code(exit::FAILED)?;

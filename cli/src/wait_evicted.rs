@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use mgb_command::watch::Watch;
+use mgb_command::watch::MgbdWatch;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::socket_path;
 use mgb_probe::view::{Hindrance, LeavingView, NodeView};
@@ -18,7 +18,7 @@ pub const CUT: &str = "mgbd has more to show than its node view holds: what else
 
 /// What is still on GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Remaining {
     /// What is known of it.
     pub what: Vec<LeavingView>,
     /// Bytes of processes that have ended, which the driver does not show free yet.
@@ -27,7 +27,7 @@ pub struct Left {
     pub is_cut: bool,
 }
 
-impl Left {
+impl Remaining {
     /// All bytes of it.
     pub fn bytes(&self) -> u64 {
         self.what.iter().map(|left| left.bytes).sum::<u64>() + self.reclaiming
@@ -63,9 +63,9 @@ impl Left {
 pub fn wait(
     doing: &str,
     patience: Option<Duration>,
-    mut left: impl FnMut(&NodeView) -> Left,
-) -> Result<(NodeView, Left)> {
-    let mut node = Watch::begin(&socket_path())?;
+    mut left: impl FnMut(&NodeView) -> Remaining,
+) -> Result<(NodeView, Remaining)> {
+    let mut node = MgbdWatch::begin(&socket_path())?;
     let start = Instant::now();
     let mut told = String::new();
     loop {
@@ -142,24 +142,24 @@ mod tests {
 
     #[test]
     fn what_a_cut_view_does_not_show_is_not_gone() {
-        let cut = Left {
+        let cut = Remaining {
             is_cut: true,
-            ..Left::default()
+            ..Remaining::default()
         };
-        assert!(Left::default().is_none() && !cut.is_none());
+        assert!(Remaining::default().is_none() && !cut.is_none());
         assert_eq!(cut.sentence(), CUT);
     }
 
     #[test]
     fn only_what_was_declared_is_not_worth_waiting_for() {
-        let of = |what: &[LeavingView]| Left {
+        let of = |what: &[LeavingView]| Remaining {
             what: what.to_vec(),
             reclaiming: 0,
             is_cut: false,
         };
         let declared = left(Some(Hindrance::Declared));
         assert!(of(std::slice::from_ref(&declared)).is_final());
-        let cut = Left {
+        let cut = Remaining {
             is_cut: true,
             ..of(std::slice::from_ref(&declared))
         };

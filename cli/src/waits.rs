@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use mgb_command::watch::Watch;
+use mgb_command::watch::MgbdWatch;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::NodeView;
 
@@ -33,7 +33,7 @@ fn tell(socket: &Path, pid: u32, done: &Receiver<()>) {
     while done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
         patience = CHECK_INTERVAL;
         if watch.is_none() {
-            watch = Watch::begin(socket).ok();
+            watch = MgbdWatch::begin(socket).ok();
         }
         let view = watch.as_mut().and_then(|watch| watch.status().ok());
         let say = sentence(view.as_ref(), pid);

@@ -45,11 +45,11 @@ while os.path.exists(folder) and time.time() < end:
         pass
 "#;
 
-struct Stage {
+struct DaemonStage {
     folder: TempDir,
 }
 
-impl Stage {
+impl DaemonStage {
     fn new() -> Self {
         let stage = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -101,7 +101,7 @@ fn output(command: &mut Command) -> (Option<i32>, String, String) {
 
 #[test]
 fn many_at_once_start_one() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     let running: Vec<_> = (0..8)
         .map(|_| stage.mgb(&["run", "true"]).spawn().unwrap())
         .collect();
@@ -113,7 +113,7 @@ fn many_at_once_start_one() {
 
 #[test]
 fn the_program_is_started_as_asked_with_the_gpus_chosen() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     let script = "echo $0 $1 $LD_LIBRARY_PATH; exit 9";
     let run = |variable: &str, value: &str| {
         let mut command = stage.mgb(&["run", "sh", "-c", script, "--need", "-x"]);
@@ -133,7 +133,7 @@ fn the_program_is_started_as_asked_with_the_gpus_chosen() {
 
 #[test]
 fn another_policy_than_the_running_ones_is_refused() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     assert_eq!(
         output(&mut stage.mgb(&["run", "--policy", "alg3", "true"])).0,
         Some(0)
@@ -150,7 +150,7 @@ fn another_policy_than_the_running_ones_is_refused() {
 
 #[test]
 fn an_mgbd_that_cannot_start_says_why() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     fs::write(stage.path("node/broken"), "").unwrap();
     fs::write(stage.path("node/mgbd.sock.log"), "an older line\n").unwrap();
     let (code, _, said) = output(&mut stage.mgb(&["run", "true"]));
@@ -175,7 +175,7 @@ fn an_mgbd_that_cannot_start_says_why() {
 
 #[test]
 fn a_process_that_is_no_mgbd_is_not_ended() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();
     fs::write(stage.path("node/names"), bystander.id().to_string()).unwrap();
     // Beside the lock of an mgbd that another process has.
@@ -220,14 +220,14 @@ fn what_does_not_answer_is_given_up_in_time() {
 
 #[test]
 fn off_starts_none() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     assert_eq!(output(stage.mgb(&["run", "true"]).env("MGB", "off")).0, Some(0));
     assert!(stage.starts().is_empty());
 }
 
 #[test]
 fn a_batch_runs_its_jobs_and_ends_with_their_failure() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     fs::write(stage.path("jobs.txt"), "sh -c 'exit 4'\necho fine # a comment\n").unwrap();
     let (code, out, progress) = output(&mut stage.mgb(&["batch", "jobs.txt", "--json"]));
     assert_eq!(code, Some(1), "{progress}");
@@ -255,7 +255,7 @@ fn a_batch_runs_its_jobs_and_ends_with_their_failure() {
 
 #[test]
 fn wrong_input_starts_nothing() {
-    let stage = Stage::new();
+    let stage = DaemonStage::new();
     fs::write(stage.path("jobs.txt"), "true\n./no_such_program\n").unwrap();
     for (arguments, code, words) in [
         (&["batch", "nowhere.txt"][..], 2, ["nowhere.txt", "No such file"]),

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// An MGB folder with empty parts, a CUDA toolkit with empty parts, and a stand-in for clang.
-struct Stage {
+struct WrapperStage {
     folder: TempDir,
 }
 
-impl Stage {
+impl WrapperStage {
     /// `clang` is the body of a shell script.
     fn new(clang: &str) -> Self {
         let stage = Self {
@@ -91,7 +91,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 #[test]
 fn names_choose_the_language() {
-    let stage = Stage::new("echo \"$@\"");
+    let stage = WrapperStage::new("echo \"$@\"");
     let plain = text(&output(&mut stage.command("mgb-clang", &["-c", "a.cu"])).stdout);
     let cxx = text(&output(&mut stage.command("mgb-clang++", &["-c", "a.cu"])).stdout);
     assert!(
@@ -115,7 +115,7 @@ fn names_choose_the_language() {
 
 #[test]
 fn the_side_folder_lives_as_long_as_clang() {
-    let stage = Stage::new(
+    let stage = WrapperStage::new(
         "test -d \"$MGB_SIDE_DIR\" && touch \"$MGB_SIDE_DIR/kernels.bc\" && echo \"$MGB_SIDE_DIR\"",
     );
     let ended = output(&mut stage.command("mgb-clang++", &["-c", "a.cu"]));
@@ -130,7 +130,8 @@ fn the_side_folder_lives_as_long_as_clang() {
 
 #[test]
 fn without_host_kernels_the_pass_has_a_side_folder_and_is_told() {
-    let stage = Stage::new("test -d \"$MGB_SIDE_DIR\" && echo \"kernels: $MGB_HOST_KERNELS\"; echo \"$@\"");
+    let stage =
+        WrapperStage::new("test -d \"$MGB_SIDE_DIR\" && echo \"kernels: $MGB_HOST_KERNELS\"; echo \"$@\"");
     let mut command = stage.command("mgb-clang++", &["-c", "a.cu"]);
     let ended = output(
         command
@@ -144,7 +145,7 @@ fn without_host_kernels_the_pass_has_a_side_folder_and_is_told() {
 
 #[test]
 fn the_exit_is_clangs() {
-    let stage = Stage::new("case \"$*\" in *killed.cu*) kill -9 $$;; *) exit 3;; esac");
+    let stage = WrapperStage::new("case \"$*\" in *killed.cu*) kill -9 $$;; *) exit 3;; esac");
     assert_eq!(
         output(&mut stage.command("mgb-clang++", &["-c", "a.cu"]))
             .status
@@ -176,7 +177,7 @@ fn a_signal_ends_clang_where_nvcc_may_come_after_it() {
 
 fn ends_with_clang(wrapper: &str) {
     // The last line of the file is there once clang is ready to be interrupted.
-    let stage = Stage::new("echo $$ > pid; exec sleep 60");
+    let stage = WrapperStage::new("echo $$ > pid; exec sleep 60");
     let mut wrapper = stage.command(wrapper, &["-c", "a.cu"]).spawn().unwrap();
     let pid = || {
         fs::read_to_string(stage.path("pid"))
@@ -201,7 +202,7 @@ fn ends_with_clang(wrapper: &str) {
 
 #[test]
 fn long_lines_go_through_a_response_file() {
-    let stage = Stage::new("case \"$1\" in @*) tail -n 2 \"${1#@}\";; *) echo no file;; esac");
+    let stage = WrapperStage::new("case \"$1\" in @*) tail -n 2 \"${1#@}\";; *) echo no file;; esac");
     let defines: Vec<String> = (0..40_000)
         .map(|number| format!("-DNAME_{number}=\"a \\\\ b\""))
         .collect();
@@ -217,7 +218,7 @@ fn long_lines_go_through_a_response_file() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let stage = Stage::new("true");
+    let stage = WrapperStage::new("true");
     let says = |command: &mut Command, words: &[&str]| {
         let ended = output(command);
         let said = text(&ended.stderr);
@@ -225,7 +226,7 @@ fn what_is_missing_is_named() {
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
         assert_eq!(said.trim().lines().count(), 1, "{said}");
     };
-    let compile = |stage: &Stage| stage.command("mgb-clang++", &["-c", "a.cu"]);
+    let compile = |stage: &WrapperStage| stage.command("mgb-clang++", &["-c", "a.cu"]);
     says(
         compile(&stage).env("MGB_CLANG", "/no/clang"),
         &["MGB_CLANG=/no/clang"],

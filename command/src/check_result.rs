@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum Severity {
     /// What was checked works.
     Ok,
     /// It works, but somebody may want to know.
@@ -22,7 +22,7 @@ pub struct Finding {
     /// The check's name, the same in every version.
     pub name: &'static str,
     /// How bad it is.
-    pub state: State,
+    pub state: Severity,
     /// What is so, and what follows from it.
     pub text: String,
     /// What to do about it.
@@ -32,20 +32,20 @@ pub struct Finding {
 impl Finding {
     /// A finding that it works.
     pub fn ok(name: &'static str, text: impl Into<String>) -> Self {
-        Self::of(name, State::Ok, text)
+        Self::of(name, Severity::Ok, text)
     }
 
     /// It works, but somebody may want to know.
     pub fn note(name: &'static str, text: impl Into<String>) -> Self {
-        Self::of(name, State::Note, text)
+        Self::of(name, Severity::Note, text)
     }
 
     /// It does not work.
     pub fn problem(name: &'static str, text: impl Into<String>) -> Self {
-        Self::of(name, State::Problem, text)
+        Self::of(name, Severity::Problem, text)
     }
 
-    fn of(name: &'static str, state: State, text: impl Into<String>) -> Self {
+    fn of(name: &'static str, state: Severity, text: impl Into<String>) -> Self {
         Self {
             name,
             state,
@@ -67,9 +67,9 @@ const STATE: usize = "problem".len();
 /// Adds a finding's line for people, and its way out below; names have `name` columns.
 pub fn line(text: &mut String, finding: &Finding, name: usize) {
     let state = match finding.state {
-        State::Ok => "ok",
-        State::Note => "note",
-        State::Problem => "problem",
+        Severity::Ok => "ok",
+        Severity::Note => "note",
+        Severity::Problem => "problem",
     };
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  {state:STATE$}  {:name$}  {}", finding.name, finding.text);
@@ -80,7 +80,7 @@ pub fn line(text: &mut String, finding: &Finding, name: usize) {
 
 /// All that was found, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     version: u32,
     /// How many findings are problems.
     pub problems: usize,
@@ -101,7 +101,7 @@ pub struct ProgramReport {
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     /// Version of the document.
     const VERSION: u32 = 1;
 
@@ -114,8 +114,8 @@ impl Report {
         };
         Self {
             version: Self::VERSION,
-            problems: count(State::Problem),
-            notes: count(State::Note),
+            problems: count(Severity::Problem),
+            notes: count(Severity::Note),
             node,
             program,
         }
@@ -124,7 +124,7 @@ impl Report {
 
 /// Findings for tests: the one of a name, its state and whether its texts have all these words.
 #[track_caller]
-pub fn expect(findings: &[Finding], name: &str, state: State, words: &[&str]) {
+pub fn expect(findings: &[Finding], name: &str, state: Severity, words: &[&str]) {
     let Some(found) = findings
         .iter()
         .find(|finding| finding.name == name && finding.state == state)
@@ -136,7 +136,7 @@ pub fn expect(findings: &[Finding], name: &str, state: State, words: &[&str]) {
         assert!(said.contains(word), "`{word}` is missing: {found:#?}");
     }
     assert!(
-        state != State::Problem || found.way_out.is_some(),
+        state != Severity::Problem || found.way_out.is_some(),
         "a problem without a way out: {found:#?}"
     );
 }
@@ -155,7 +155,7 @@ mod tests {
                 Finding::problem("d", "bad").way_out("mend it"),
             ],
         };
-        let report = Report::new(node, Some(program));
+        let report = CheckReport::new(node, Some(program));
         assert_eq!((report.problems, report.notes), (1, 2));
         let document = serde_json::to_value(&report).unwrap();
         assert_eq!(document["version"], 1);

@@ -54,7 +54,7 @@ impl fmt::Display for Failure {
 }
 
 /// What every command returns: its exit code, or why it failed.
-pub type Outcome = Result<u8, Failure>;
+pub type CommandResult = Result<u8, Failure>;
 
 /// Shorthand for `map_err` with an exit code.
 pub trait WithCode<T> {

@@ -7,18 +7,18 @@ use mgb_probe::view::NodeView;
 use mgb_probe::{Client, ConnectError};
 
 /// Looks at the mgbd of a socket, whichever that is at the moment.
-pub struct Watch {
+pub struct MgbdWatch {
     socket: PathBuf,
     client: Client,
 }
 
-impl Watch {
+impl MgbdWatch {
     /// Connects.
     ///
     /// # Errors
     /// Nobody answers there.
-    pub fn begin(socket: &Path) -> Result<Watch, ConnectError> {
-        Ok(Watch {
+    pub fn begin(socket: &Path) -> Result<MgbdWatch, ConnectError> {
+        Ok(MgbdWatch {
             socket: socket.to_owned(),
             client: Client::observe(socket)?,
         })

@@ -7,7 +7,7 @@ use mgb_core::mps;
 use mgb_core::swaps::{self, Watch};
 use mgb_probe::Grant;
 use mgb_probe::clock;
-use mgb_probe::trace::{self, Entry, Line, Stretch, Swap};
+use mgb_probe::trace::{self, Stretch, Swap, TaskTrace, TraceLine};
 use parking_lot::Mutex;
 
 use crate::{kernels, owner, program};
@@ -85,7 +85,7 @@ extern "C" fn at_exit() {
     if *process != std::process::id() || records.is_empty() {
         return;
     }
-    let mut line = Line::new(records.iter().map(entry).collect());
+    let mut line = TraceLine::new(records.iter().map(entry).collect());
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
     line.swapped = swaps::total();
@@ -96,10 +96,10 @@ extern "C" fn at_exit() {
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
-fn entry(record: &Record) -> Entry {
+fn entry(record: &Record) -> TaskTrace {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let to = clock::now();
-    Entry {
+    TaskTrace {
         label: Some(program::name().to_owned()),
         lazy: true,
         gpu: Some(record.gpu),
@@ -114,6 +114,6 @@ fn entry(record: &Record) -> Entry {
             to_ns: nanoseconds(to),
         }],
         swaps: record.swaps.clone(),
-        ..Entry::default()
+        ..TaskTrace::default()
     }
 }

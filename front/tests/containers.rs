@@ -6,9 +6,9 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
-use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::process::{Ended, RunningProgram, run};
 
 use common::{folder, front, program};
 
@@ -57,7 +57,13 @@ fn can_unshare() -> bool {
 }
 
 /// The program in a container that sees these folders of the node.
-fn contained(node: &Node, root: &Path, folders: &[&Path], program: &Path, arguments: &[&str]) -> Command {
+fn contained(
+    node: &PrivateNode,
+    root: &Path,
+    folders: &[&Path],
+    program: &Path,
+    arguments: &[&str],
+) -> Command {
     let path = std::env::join_paths([front(), softgpu_libraries()]).unwrap();
     // For the variables, of which all go into the container.
     let native = node.command(program, arguments);
@@ -83,7 +89,7 @@ fn programs_in_containers_share_a_gpu() {
     }
     let folder = folder("containers");
     let holds = program("holds.c", &folder);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let (driver, front) = (softgpu_libraries(), front());
     // What is the container's own, the software GPU, and what the docs ask for: the front, mgbd's socket and
     // /dev/shm.
@@ -91,7 +97,7 @@ fn programs_in_containers_share_a_gpu() {
     let start = |name: &str| {
         let root = folder.join(name);
         std::fs::create_dir_all(&root).unwrap();
-        Running::start(&mut contained(
+        RunningProgram::start(&mut contained(
             &node,
             &root,
             &folders,
@@ -100,7 +106,7 @@ fn programs_in_containers_share_a_gpu() {
         ))
     };
     let both = [start("one"), start("other")];
-    for ended in both.map(Running::end) {
+    for ended in both.map(RunningProgram::end) {
         assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     }
     let view = common::view(&node);
@@ -115,7 +121,7 @@ fn a_container_without_the_socket_says_what_is_missing() {
     }
     let folder = folder("containers-none");
     let holds = program("holds.c", &folder);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let (driver, front, root) = (softgpu_libraries(), front(), folder.join("root"));
     std::fs::create_dir_all(&root).unwrap();
     let folders = [folder.as_path(), &driver, &front];

@@ -5,8 +5,8 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use mgb_probe::view::{HeldBack, TaskState};
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{trace, wait};
 
 use common::{folder, on, program};
@@ -15,12 +15,12 @@ fn pauses(test: &str) -> PathBuf {
     program("pauses.c", &folder(&format!("eviction-{test}")))
 }
 
-fn start(node: &Node, program: &Path, arguments: &[&str]) -> Running {
+fn start(node: &PrivateNode, program: &Path, arguments: &[&str]) -> RunningProgram {
     let mut command = on(node, program, arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
 }
@@ -28,7 +28,7 @@ fn is_right(running: Running) {
 #[test]
 fn two_of_which_one_fits_take_turns() {
     let program = pauses("turns");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let both = [(); 2].map(|()| start(&node, &program, &["40", "8", "700"]));
     both.into_iter().for_each(is_right);
     node.wait_until_empty();
@@ -40,11 +40,11 @@ fn two_of_which_one_fits_take_turns() {
 fn a_trace_says_where_the_time_went() {
     let program = pauses("trace");
     for (gpus, mib) in [("1x64MiB", 40), ("1x256MiB", 160)] {
-        let node = Node::start(gpus, "mgb");
+        let node = PrivateNode::start(gpus, "mgb");
         let file = node.folder().join("trace.jsonl");
         let mib_text = mib.to_string();
         let mut command = on(&node, &program, &[&mib_text, "1", "3000"]);
-        let idle = Running::start(command.env("MGB", "require").env("MGB_TRACE", &file));
+        let idle = RunningProgram::start(command.env("MGB", "require").env("MGB_TRACE", &file));
         wait::until("it holds its memory", || {
             (node.view().gpus[0].resident_bytes >= mib << 20).then_some(())
         });
@@ -65,7 +65,7 @@ fn a_trace_says_where_the_time_went() {
 #[test]
 fn who_ends_evicted_is_forgotten() {
     let program = pauses("ends");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let idle = start(&node, &program, &["40", "1", "60000"]);
     wait::until("it holds its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
@@ -84,15 +84,15 @@ fn who_ends_evicted_is_forgotten() {
 #[test]
 fn a_context_ends_while_its_memory_is_away() {
     let program = pauses("reset");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = on(&node, &program, &["40", "2", "300", "reset"]);
     command.env("MGB", "require").env("MGB_EVICT_EVERY", "20");
-    is_right(Running::start(&mut command));
+    is_right(RunningProgram::start(&mut command));
     node.wait_until_empty();
 }
 
 /// Suspends the program, and waits until its memory has left: bytes on each GPU.
-fn suspended(node: &Node, running: &Running) -> Vec<u64> {
+fn suspended(node: &PrivateNode, running: &RunningProgram) -> Vec<u64> {
     let pid = running.pid();
     let done = run(&mut node.mgb(&["suspend", &pid.to_string(), "--json"]));
     assert_eq!(done.code(), 0, "{done:?}");
@@ -101,7 +101,7 @@ fn suspended(node: &Node, running: &Running) -> Vec<u64> {
     own.expect("it is suspended").evicted_bytes
 }
 
-fn resume(node: &Node, running: &Running) {
+fn resume(node: &PrivateNode, running: &RunningProgram) {
     run(&mut node.mgb(&["resume", &running.pid().to_string()])).success();
 }
 
@@ -110,7 +110,7 @@ fn resume(node: &Node, running: &Running) {
 fn what_is_freed_does_not_go_to_the_host() {
     let program = pauses("freed");
     // So large that something is kept.
-    let node = Node::start("1x8GiB", "mgb");
+    let node = PrivateNode::start("1x8GiB", "mgb");
     let first = start(&node, &program, &["40", "20", "50"]);
     wait::until("it holds its memory, and what it has freed", || {
         (node.view().gpus[0].resident_bytes == 42 << 20).then_some(())
@@ -128,7 +128,7 @@ fn what_is_freed_does_not_go_to_the_host() {
 #[test]
 fn who_is_suspended_leaves_and_goes_on_after() {
     let program = pauses("suspended");
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     // Nobody is evicted for others.
     node.start_mgbd_with("mgb", &["--no-swap"]);
     let first = start(&node, &program, &["40", "20", "50"]);

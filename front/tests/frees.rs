@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::wait;
 
 use common::{folder, on, program};
@@ -54,7 +54,7 @@ fn frees(test: &str) -> PathBuf {
 }
 
 /// mgbd has no more than so many bytes reserved for the one program on the node.
-fn has_reserved(node: &Node, most: u64) -> bool {
+fn has_reserved(node: &PrivateNode, most: u64) -> bool {
     let view = node.view();
     view.tasks.len() == 1 && view.tasks[0].reserved_bytes <= most
 }
@@ -64,7 +64,7 @@ fn has_reserved(node: &Node, most: u64) -> bool {
 #[test]
 fn a_capture_does_not_end_by_a_free() {
     let frees = frees("frees-capture");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for arguments in [
         &["capture", "0", "32"][..],
         &["capture", "1", "32"],
@@ -86,7 +86,7 @@ fn a_capture_does_not_end_by_a_free() {
 #[test]
 fn a_free_in_stream_order_waits_for_nothing() {
     let frees = frees("frees-order");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut told = Told::start(&mut on(&node, &frees, &["order", "32"]));
     told.says("given");
     assert!(!has_reserved(&node, 8 << 20), "the stream has not come so far");
@@ -104,9 +104,10 @@ fn a_free_in_stream_order_waits_for_nothing() {
 fn what_another_thread_frees_ends_a_wait() {
     let folder = folder("frees-grows");
     let (frees, holds) = (program("frees.c", &folder), program("holds.c", &folder));
-    let mut node = Node::without_mgbd("1x96MiB");
+    let mut node = PrivateNode::without_mgbd("1x96MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
-    let mut other = Running::start(on(&node, &holds, &["alloc", "1", "40", "60000"]).env("MGB", "require"));
+    let mut other =
+        RunningProgram::start(on(&node, &holds, &["alloc", "1", "40", "60000"]).env("MGB", "require"));
     wait::until("the other has its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
     });

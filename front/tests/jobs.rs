@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
 
 use common::{folder, on, program};
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-fn run(node: &Node, parts: &Path, arguments: &[&str]) -> Command {
+fn run(node: &PrivateNode, parts: &Path, arguments: &[&str]) -> Command {
     let parts = parts.display().to_string();
     node.mgb(&[&["run", &parts], arguments].concat())
 }
@@ -66,7 +66,7 @@ fn run(node: &Node, parts: &Path, arguments: &[&str]) -> Command {
 #[test]
 fn processes_of_a_job_share_a_gpu_and_jobs_spread() {
     let parts = program("parts.c", &folder("parts"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let jobs = [(); 2].map(|()| Job::start(&mut run(&node, &parts, &["8", "-", "-"])));
     for job in &jobs {
         assert_eq!(job.of("-"), [job.first(); 2]);
@@ -79,7 +79,7 @@ fn processes_of_a_job_share_a_gpu_and_jobs_spread() {
 #[test]
 fn a_number_means_the_same_gpu_in_all_processes_of_a_job() {
     let parts = program("parts.c", &folder("numbers"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let other = Job::start(&mut on(&node, &parts, &["40"]));
     let job = Job::start(&mut run(&node, &parts, &["8", "0", "1", "1,0", "-"]));
     assert_ne!(
@@ -99,7 +99,7 @@ fn a_number_means_the_same_gpu_in_all_processes_of_a_job() {
 #[test]
 fn without_a_job_each_process_goes_where_room_is() {
     let parts = program("parts.c", &folder("alone"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let one = Job::start(&mut on(&node, &parts, &["40", "-"]));
     assert_ne!(one.of("-"), [one.first()]);
     // What is no number of a job is none.
@@ -111,7 +111,7 @@ fn without_a_job_each_process_goes_where_room_is() {
 }
 
 /// The GPUs by NVML, in the order of its numbers: what `looks` prints in a process of the job.
-fn by_nvml(node: &Node, looks: &Path, set: &[(&str, &str)]) -> Vec<String> {
+fn by_nvml(node: &PrivateNode, looks: &Path, set: &[(&str, &str)]) -> Vec<String> {
     let mut command = on(node, looks, &[]);
     let front = common::front();
     let path = std::env::join_paths([front.clone(), front.join("nvml"), softgpu_libraries()]).unwrap();
@@ -142,7 +142,7 @@ fn nvml_counts_gpus_as_the_job_does() {
     let parts = program("parts.c", &folder);
     let looks = folder.join("looks");
     common::compile("looks.c", &looks, &["-ldl"]);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let in_job = [("MGB_JOB", "7")];
     let natively = by_nvml(&node, &looks, &[("MGB", "off")]);
     assert_eq!(by_nvml(&node, &looks, &in_job), natively, "it has no GPU yet");
@@ -177,7 +177,7 @@ fn what_a_job_starts_beside_its_program_counts_gpus_like_it() {
     let parts = program("parts.c", &folder);
     let looks = folder.join("looks");
     common::compile("looks.c", &looks, &["-ldl"]);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let natively = by_nvml(&node, &looks, &[("MGB", "off")]);
     let neighbour = Job::start(&mut run(&node, &parts, &["8"]));
     let script = "cd \"$1\"; rm -f stop; mkfifo stop; \"$2\" 8 <stop >said & exec 3>stop; \

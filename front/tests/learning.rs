@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::wait;
 
 use common::{folder, program, view};
@@ -21,7 +21,7 @@ struct Late {
 }
 
 impl Late {
-    fn start(node: &Node, program: &Path, mib: &str) -> Late {
+    fn start(node: &PrivateNode, program: &Path, mib: &str) -> Late {
         let mut command = node.mgb(&["run", &program.display().to_string(), mib]);
         let command = command.env("MGB", "require").stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -48,7 +48,7 @@ impl Late {
 }
 
 /// Runs it once, to its end.
-fn learn(node: &Node, program: &Path, mib: &str, outcome: &str) {
+fn learn(node: &PrivateNode, program: &Path, mib: &str, outcome: &str) {
     let mut late = Late::start(node, program, mib);
     late.says("begun");
     late.goes_on();
@@ -60,7 +60,7 @@ fn learn(node: &Node, program: &Path, mib: &str, outcome: &str) {
 #[test]
 fn room_is_kept_for_what_a_program_took_before() {
     let late = program("late.c", &folder("late"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     learn(&node, &late, "40", "held");
     let mut first = Late::start(&node, &late, "40");
     first.says("begun");
@@ -91,7 +91,7 @@ fn room_is_kept_for_what_a_program_took_before() {
 #[test]
 fn nothing_is_kept_for_what_was_refused_or_not_asked_for() {
     let late = program("late.c", &folder("late-never"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (mib, outcome) in [("80", "refused"), ("0", "held")] {
         learn(&node, &late, mib, outcome);
         let mut both = [(); 2].map(|()| Late::start(&node, &late, mib));

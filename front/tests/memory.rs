@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 use common::{compile, folder, front, on, on_behind, program, view};
@@ -61,7 +61,7 @@ impl Drop for Staged {
 }
 
 /// Reserved and resident bytes of GPUs, in MiB.
-fn charged(node: &Node) -> Vec<(u64, u64)> {
+fn charged(node: &PrivateNode) -> Vec<(u64, u64)> {
     let gpus = view(node).gpus;
     gpus.iter()
         .map(|gpu| (gpu.reserved_bytes / MIB, gpu.resident_bytes / MIB))
@@ -78,10 +78,10 @@ fn graphs_wait_for_what_their_nodes_take() {
         "node", "any", "child", "clone", "captured", "update", "upload", "params",
     ] {
         // mgbd would remember how far it grows.
-        let mut node = Node::without_mgbd("1x96MiB");
+        let mut node = PrivateNode::without_mgbd("1x96MiB");
         node.start_mgbd_with("mgb", &["--no-swap"]);
         let mut command = on(&node, &holds, &["alloc", "1", "70", "600000"]);
-        let other = Running::start(command.env("MGB", "require"));
+        let other = RunningProgram::start(command.env("MGB", "require"));
         wait::until("the other holds its memory", || {
             (charged(&node)[0].1 >= 70).then_some(())
         });
@@ -127,7 +127,7 @@ fn nodes_that_no_driver_lists_count() {
     ];
     compile("unlisted.c", &driver, &flags);
     for way in ["node", "any"] {
-        let node = Node::start("1x96MiB", "mgb");
+        let node = PrivateNode::start("1x96MiB", "mgb");
         let mut command = on(&node, &nodes, &[way, "4", "10"]);
         let mut graph = Staged::start(command.env("MGB_DRIVER", &driver));
         graph.comes_to("taken");
@@ -147,9 +147,9 @@ fn nodes_that_no_driver_lists_count() {
 fn graphs_that_do_not_run_make_room_for_their_own_program() {
     let nodes = program("nodes.c", &folder("turns"));
     for _ in 0..4 {
-        let node = Node::start("1x64MiB", "mgb");
+        let node = PrivateNode::start("1x64MiB", "mgb");
         let mut command = on(&node, &nodes, &["turns", "4", "10"]);
-        let ended = Running::start(command.env("MGB", "require")).end();
+        let ended = RunningProgram::start(command.env("MGB", "require")).end();
         assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
         assert!(ended.stderr.is_empty(), "{ended:?}");
         node.wait_until_empty();
@@ -159,7 +159,7 @@ fn graphs_that_do_not_run_make_room_for_their_own_program() {
 #[test]
 fn pools_of_host_memory_are_not_charged() {
     let pools = program("pools.c", &folder("host-pools"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     // More than the GPU has.
     let mut host = Staged::start(&mut on(&node, &pools, &["host", "200"]));
     host.comes_to("taken");
@@ -176,7 +176,7 @@ fn pools_of_host_memory_are_not_charged() {
 #[test]
 fn a_pool_is_charged_on_its_own_device() {
     let pools = program("pools.c", &folder("other-pools"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let mut other = Staged::start(&mut on(&node, &pools, &["other", "20"]));
     other.comes_to("taken");
     let first = view(&node)
@@ -201,7 +201,7 @@ fn a_pool_is_charged_on_its_own_device() {
 #[test]
 fn a_destroyed_pool_is_charged_until_its_memory_is_freed() {
     let pools = program("pools.c", &folder("ended-pools"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut ended = Staged::start(&mut on(&node, &pools, &["ended", "20"]));
     ended.comes_to("taken");
     ended.goes_on();
@@ -227,7 +227,7 @@ fn hands(test: &str) -> PathBuf {
 
 fn hands_over(way: &str) {
     let program = hands(&format!("hands-{way}"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(on_behind(&node, &program, &[way], &front()).env("MGB", "require"));
     assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
     node.wait_until_empty();
@@ -264,7 +264,7 @@ fn memory_says_that_it_can_be_handed_over() {
 fn memory_is_the_drivers_own_without_an_arena() {
     let test = folder("plain");
     let (kind, holds) = (hands("plain"), program("holds.c", &test));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (arena, handle) in [("on", "mgb PASS\n"), ("off", "sgp PASS\n")] {
         let mut command = on_behind(&node, &kind, &["kind"], &front());
         let ended = run(command.env("MGB", "require").env("MGB_ARENA", arena));
@@ -273,9 +273,9 @@ fn memory_is_the_drivers_own_without_an_arena() {
     // No two of these fit natively.
     let start = || {
         let mut command = on(&node, &holds, &["alloc", "1", "40", "300"]);
-        Running::start(command.env("MGB", "require").env("MGB_ARENA", "off"))
+        RunningProgram::start(command.env("MGB", "require").env("MGB_ARENA", "off"))
     };
-    for ended in [start(), start(), start()].map(Running::end) {
+    for ended in [start(), start(), start()].map(RunningProgram::end) {
         assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     }
     node.wait_until_empty();
@@ -288,8 +288,9 @@ fn memory_is_the_drivers_own_without_an_arena() {
 fn a_program_with_a_limit_sees_a_gpu_of_that_size() {
     let folder = folder("limits");
     let (profiles, holds) = (program("profiles.c", &folder), program("holds.c", &folder));
-    let node = Node::start("1x256MiB", "mgb");
-    let hold = |mib| Running::start(on(&node, &holds, &["alloc", "1", mib, "600000"]).env("MGB", "require"));
+    let node = PrivateNode::start("1x256MiB", "mgb");
+    let hold =
+        |mib| RunningProgram::start(on(&node, &holds, &["alloc", "1", mib, "600000"]).env("MGB", "require"));
     let has = |mib| {
         wait::until("a neighbour holds its memory", || {
             (charged(&node)[0].1 == mib).then_some(())

@@ -3,7 +3,7 @@
 mod common;
 
 use mgb_tests::mute::Mute;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 
 use common::{folder, on, program};
 
@@ -11,7 +11,7 @@ use common::{folder, on, program};
 #[test]
 fn a_notice_that_cannot_be_written_is_lost() {
     let holds = program("holds.c", &folder("mute"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for mute in Mute::ALL {
         let mut command = on(&node, &holds, &["alloc", "1", "80", "0"]);
         let ended = mute.run(command.env("MGB", "require"));

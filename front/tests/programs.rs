@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
-use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::process::{Ended, RunningProgram, run};
 use mgb_tests::wait;
 
 use common::{compile, folder, front, on, program, view};
@@ -166,12 +166,12 @@ fn allocations_wait_for_room() {
 fn a_call_that_lacks_memory_waits_for_room() {
     let holds = program("holds.c", &folder("lacks"));
     // The other's idle memory is to stay where it is.
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
     let start = |arguments: &[&str], fails: &str| {
         let mut command = on(&node, &holds, arguments);
         command.env("MGB", "require").env("SOFTGPU_FAIL", fails);
-        Running::start(&mut command)
+        RunningProgram::start(&mut command)
     };
     let mut other = start(&["alloc", "1", "40", "600"], "");
     wait::until("the other holds its memory", || {
@@ -187,10 +187,10 @@ fn a_call_that_lacks_memory_waits_for_room() {
 #[test]
 fn memory_lies_before_the_first_allocation() {
     let before = program("before.c", &folder("before"));
-    let node = Node::start("1x1GiB", "mgb");
+    let node = PrivateNode::start("1x1GiB", "mgb");
     let run = |mode| {
         let mut command = on(&node, &before, &[]);
-        Running::start(command.env("MGB", mode)).end()
+        RunningProgram::start(command.env("MGB", mode)).end()
     };
     assert_eq!(run("off").code(), 1, "software GPUs have nothing there");
     assert_eq!(run("require").success(), "PASS\n");
@@ -224,9 +224,10 @@ fn programs_that_wait_for_each_other_are_swapped() {
     let grows = program("grows.c", &folder("swap"));
     for threads in ["0", "4"] {
         // Another one would remember how far they grow, and begin them one after another.
-        let node = Node::start("1x96MiB", "mgb");
-        let start = || Running::start(on(&node, &grows, &["7", "8", "100", threads]).env("MGB", "require"));
-        for ended in [start(), start(), start(), start()].map(Running::end) {
+        let node = PrivateNode::start("1x96MiB", "mgb");
+        let start =
+            || RunningProgram::start(on(&node, &grows, &["7", "8", "100", threads]).env("MGB", "require"));
+        for ended in [start(), start(), start(), start()].map(RunningProgram::end) {
             assert!(
                 ended.stdout.ends_with("PASS\n") && ended.stderr.is_empty(),
                 "{ended:?}"
@@ -246,9 +247,9 @@ fn a_program_ends_while_it_is_swapped_out() {
     let folder = folder("ends");
     let (grows, ends) = (program("grows.c", &folder), program("ends.c", &folder));
     // It makes room as it waits, not because it is idle.
-    let mut node = Node::without_mgbd("1x96MiB");
+    let mut node = PrivateNode::without_mgbd("1x96MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
-    let other = Running::start(on(&node, &grows, &["2", "44", "2000"]).env("MGB", "require"));
+    let other = RunningProgram::start(on(&node, &grows, &["2", "44", "2000"]).env("MGB", "require"));
     wait::until("the other has its first part", || {
         (node.view().gpus[0].resident_bytes >= 44 << 20).then_some(())
     });
@@ -266,10 +267,11 @@ fn a_program_ends_while_it_is_swapped_out() {
 #[test]
 fn programs_go_where_room_is() {
     let holds = program("holds.c", &folder("places"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let began = Instant::now();
-    let both = [(); 2]
-        .map(|()| Running::start(on(&node, &holds, &["alloc", "5", "8", "1500"]).env("MGB", "require")));
+    let both = [(); 2].map(|()| {
+        RunningProgram::start(on(&node, &holds, &["alloc", "5", "8", "1500"]).env("MGB", "require"))
+    });
     let seen = wait::until("both hold their memory", || {
         let view = node.view();
         let gpus: Vec<u32> = view.tasks.iter().map(|task| task.gpu).collect();
@@ -277,7 +279,7 @@ fn programs_go_where_room_is() {
         (held && gpus.len() == 2).then_some(gpus)
     });
     assert_ne!(seen[0], seen[1]);
-    for ended in both.map(Running::end) {
+    for ended in both.map(RunningProgram::end) {
         assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     }
     assert!(
@@ -292,7 +294,7 @@ fn programs_go_where_room_is() {
 #[test]
 fn other_processes_open_memory() {
     let shares = program("shares.c", &folder("shares"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for mode in ["require", "off"] {
         let ended = run(on(&node, &shares, &[]).env("MGB", mode));
         assert_eq!(
@@ -316,9 +318,10 @@ fn allocators_with_a_cache_are_refused_first() {
     let library = folder.join("libc10_cuda.so");
     compile("allocator.c", &library, &["-shared", "-fPIC", &front]);
     let library = library.display().to_string();
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (who, output) in [("own", "first 2\nagain 0\nPASS\n"), ("other", "first 0\nPASS\n")] {
-        let holder = Running::start(on(&node, &holds, &["alloc", "1", "40", "1500"]).env("MGB", "require"));
+        let holder =
+            RunningProgram::start(on(&node, &holds, &["alloc", "1", "40", "1500"]).env("MGB", "require"));
         wait::until("the memory is taken", || {
             (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
         });
@@ -342,7 +345,7 @@ fn every_way_to_the_driver_leads_through_the_front() {
     compile("user.c", &user, &["-shared", "-fPIC", &library]);
     let traps = folder.join("traps");
     compile("traps.c", &traps, &["-ldl", "-lpthread"]);
-    let node = Node::start("1x256MiB", "mgb");
+    let node = PrivateNode::start("1x256MiB", "mgb");
     for way in ["local", "deep", "next", "threads", "fork", "exec", "late"] {
         let granted = node.view().counts.granted;
         let arguments = [way, user.to_str().unwrap()];
@@ -360,7 +363,7 @@ fn every_way_to_the_driver_leads_through_the_front() {
 #[test]
 fn a_gpu_that_fails_is_reported() {
     let careless = program("careless.c", &folder("careless"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (way, says) in [("ends", true), ("resets", true), ("begins", false)] {
         let mut command = on(&node, &careless, &[way]);
         let well = run(&mut command);
@@ -381,7 +384,7 @@ fn a_gpu_that_fails_is_reported() {
 #[test]
 fn whether_there_is_work_is_seen() {
     let works = program("works.c", &folder("busy"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let on_gpu = |pid: u32| {
         wait::until("the program has a task", || {
             let view = node.view();
@@ -416,7 +419,7 @@ fn whether_there_is_work_is_seen() {
 #[test]
 fn what_can_never_fit_is_refused_at_once() {
     let holds = program("holds.c", &folder("never"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(on(&node, &holds, &["alloc", "1", "80", "0"]).env("MGB", "require"));
     assert_eq!(ended.code(), 1, "{ended:?}");
     assert!(
@@ -436,7 +439,7 @@ fn what_can_never_fit_is_refused_at_once() {
 #[test]
 fn freed_memory_is_given_back_while_the_program_lives() {
     let holds = program("holds.c", &folder("back"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for way in [
         "alloc",
         "create",
@@ -468,7 +471,7 @@ fn freed_memory_is_given_back_while_the_program_lives() {
 #[test]
 fn a_killed_program_leaves_no_room_behind() {
     let holds = program("holds.c", &folder("killed"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = on(&node, &holds, &["alloc", "5", "8", "60000"]);
     let mut child = command
         .env("MGB", "require")

@@ -4,14 +4,14 @@ mod common;
 
 use std::fs;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 
 use common::{folder, on, program};
 
 /// A node where the user who runs the tests may have no more than this.
-fn node(devices: &str, quota: &str) -> Node {
-    let mut node = Node::without_mgbd(devices);
+fn node(devices: &str, quota: &str) -> PrivateNode {
+    let mut node = PrivateNode::without_mgbd(devices);
     let uid = rustix::process::geteuid().as_raw();
     let file = node.write("quotas.toml", &format!("[users.{uid}]\n{quota}\n"));
     node.start_mgbd_with("mgb", &["--quotas", file.to_str().expect("a path of ours")]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use mgb_tests::trace;
 
@@ -22,7 +22,7 @@ fn extension() -> PathBuf {
 
 /// Of the front and MGB's runtime, which are both in the process, one has a session: whether the runtime.
 fn runtime_has_session(program: &Path, arguments: &[&str]) -> bool {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = on(&node, program, arguments);
     let mut child = command
         .env("MGB", "require")
@@ -66,7 +66,7 @@ fn a_process_in_which_only_a_library_with_mgb_uses_a_gpu_is_left_to_that() {
 
 #[test]
 fn what_uses_no_gpu_runs_as_ever() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let script = "printf 'int main(void) { return 7; }' >seven.c && cc seven.c -o seven; ./seven; \
                   echo $? | cat | tr 7 8; printf 'all:\\n\\t@echo made\\n' >Makefile; make -s";
     let ended = run(&mut node.mgb(&["run", "sh", "-c", script]));
@@ -81,7 +81,7 @@ fn what_uses_no_gpu_runs_as_ever() {
 /// otherwise.
 #[test]
 fn frameworks_take_memory_as_they_need_it() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let script = "echo $XLA_PYTHON_CLIENT_PREALLOCATE $TF_FORCE_GPU_ALLOW_GROWTH";
     let said = |mgb: &mut std::process::Command| run(mgb).success();
     assert_eq!(said(&mut node.mgb(&["run", "sh", "-c", script])), "false true\n");
@@ -98,7 +98,7 @@ fn frameworks_take_memory_as_they_need_it() {
 /// Two processes of one job: a Python program and its worker share memory, and a GPU.
 #[test]
 fn a_python_program_and_its_worker_share_a_gpu() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let script = source("worker.py").display().to_string();
     let ended = run(&mut node.mgb(&["run", "python3", &script]));
     assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
@@ -110,7 +110,7 @@ fn a_python_program_and_its_worker_share_a_gpu() {
 fn programs_that_were_not_rebuilt_wait_for_room() {
     let holds = program("holds.c", &folder("run-room"));
     let holds = holds.display().to_string();
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     // In a shell's children as well.
     let both = format!("{holds} alloc 1 40 300 & {holds} alloc 1 40 300; wait");
     let ended = run(&mut node.mgb(&["run", "sh", "-c", &both]));
@@ -122,7 +122,7 @@ fn programs_that_were_not_rebuilt_wait_for_room() {
 #[test]
 fn programs_with_a_declared_need_have_no_session_of_their_own() {
     let holds = program("holds.c", &folder("run-need")).display().to_string();
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(&mut node.mgb(&["run", "--need", "50MiB", &holds, "alloc", "1", "40", "0"]));
     assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     assert_eq!(view(&node).counts.granted, 1, "the whole process only");
@@ -132,7 +132,7 @@ fn programs_with_a_declared_need_have_no_session_of_their_own() {
 #[test]
 fn a_batch_knows_what_jobs_took() {
     let holds = program("holds.c", &folder("run-batch")).display().to_string();
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let shell = format!("sh -c '{holds} alloc 1 8 0; {holds} create 2 8 0'");
     let jobs = format!("{holds} alloc 1 40 300\n{holds} alloc 1 40 301\n{shell}\n/bin/true\n");
     node.write("jobs.txt", &jobs);
@@ -165,7 +165,7 @@ fn a_batch_knows_what_jobs_took() {
 fn tasks_have_the_names_of_their_programs() {
     let script =
         "import ctypes\ncuda = ctypes.CDLL('libcuda.so.1')\nprint(cuda.cuInit(0), flush=True)\ninput()\n";
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("train.py", script);
     let mut command = node.mgb(&["run", "python3", "-u", "train.py"]);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -182,7 +182,7 @@ fn tasks_have_the_names_of_their_programs() {
 }
 
 /// Why a program stayed outside MPS, as its line of trace says.
-fn why_outside(node: &Node, program: &Path, mode: Option<&str>) -> Option<String> {
+fn why_outside(node: &PrivateNode, program: &Path, mode: Option<&str>) -> Option<String> {
     let file = node.folder().join("trace");
     let mut command = on(node, program, &["alloc", "1", "1", "0"]);
     command.env("MGB", "require").env("MGB_TRACE", &file);
@@ -197,7 +197,7 @@ fn why_outside(node: &Node, program: &Path, mode: Option<&str>) -> Option<String
 /// MPS refuses such modules, which on a real GPU ends the program or gives it wrong results.
 #[test]
 fn a_process_whose_kernels_launch_kernels_stays_outside_mps() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let folder = folder("outside");
     let front = common::front().join("libcuda.so.1").display().to_string();
     let library = folder.join("libnested.so").display().to_string();

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
-use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::process::{Ended, RunningProgram, run};
 use mgb_tests::wait;
 
 use common::{compile, folder, front, on_behind};
@@ -33,7 +33,7 @@ fn program(name: &str, folder: &Path, flags: &[&str]) -> PathBuf {
 const OWN: &str = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM";
 
 /// What the program does where there is no front.
-fn natively(node: &Node, program: &Path) -> Ended {
+fn natively(node: &PrivateNode, program: &Path) -> Ended {
     let ended = run(node.command(program, &[]).env("MGB", "off"));
     assert_eq!(ended.code(), 0, "{ended:?}");
     ended
@@ -41,7 +41,7 @@ fn natively(node: &Node, program: &Path) -> Ended {
 
 fn same_behind_the_front(test: &str, flags: &[&str]) {
     let program = program("runtime.c", &runtime_folder(test), flags);
-    let node = Node::start(TWO, "mgb");
+    let node = PrivateNode::start(TWO, "mgb");
     let expected = natively(&node, &program);
     let passed_on = run(on_behind(&node, &program, &[], &front()).env("MGB", "off"));
     assert_eq!(passed_on.stdout, expected.stdout);
@@ -140,7 +140,7 @@ fn called(test: &str, flags: &[&str]) -> BTreeSet<String> {
     let counting = folder.join("counting");
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
     compile("notes.c", &counting.join("libcuda.so.1"), &shared);
-    let node = Node::without_mgbd(TWO);
+    let node = PrivateNode::without_mgbd(TWO);
     let expected = natively(&node, &program);
     let notes = folder.join("notes");
     let ended = run(on_behind(&node, &program, &[], &counting)
@@ -195,7 +195,7 @@ fn another_driver_is_no_front() {
     let other = folder.join("other");
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
     compile("other.c", &other.join("libcuda.so.1"), &shared);
-    let node = Node::without_mgbd(TWO);
+    let node = PrivateNode::without_mgbd(TWO);
     let expected = natively(&node, &program);
     let ended = run(on_behind(&node, &program, &[], &other).env("MGB", "off"));
     assert_eq!((ended.code(), &ended.stdout), (0, &expected.stdout));
@@ -211,7 +211,7 @@ fn waits_for_room(way: &str) {
 #[test]
 fn graphs_that_allocate_are_charged_what_they_hold() {
     let graphs = program("graphs.c", &runtime_folder("graphs"), &[]);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for mode in ["off", "require"] {
         let ended = run(on_behind(&node, &graphs, &["20", "8"], &front()).env("MGB", mode));
         assert_eq!(
@@ -227,7 +227,7 @@ fn graphs_that_allocate_are_charged_what_they_hold() {
 #[test]
 fn a_graph_waits_for_what_the_driver_does_not_have_yet() {
     let graphs = program("graphs.c", &runtime_folder("lacks"), &[]);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = on_behind(&node, &graphs, &["1", "8"], &front());
     command.env("MGB", "require");
     let ended = run(command.env("SOFTGPU_FAIL", "oom@alloc=1,oom@alloc=1,oom@alloc=1"));
@@ -248,11 +248,11 @@ fn pitched_allocations_of_the_runtime_wait_for_room() {
 #[test]
 fn threads_make_their_first_call_of_the_runtime_at_once() {
     let takes = program("takes.c", &runtime_folder("threads"), &["-lpthread"]);
-    let node = Node::start(TWO, "mgb");
+    let node = PrivateNode::start(TWO, "mgb");
     for mode in ["off", "require"] {
         for _ in 0..5 {
             let mut command = on_behind(&node, &takes, &["threads", "24", "1", "0"], &front());
-            let ended = Running::start(command.env("MGB", mode)).end();
+            let ended = RunningProgram::start(command.env("MGB", mode)).end();
             assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
         }
     }
@@ -262,7 +262,7 @@ fn threads_make_their_first_call_of_the_runtime_at_once() {
 #[test]
 fn what_the_runtime_holds_is_reserved_and_given_back() {
     let takes = program("takes.c", &runtime_folder("back"), &["-lpthread"]);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for way in ["malloc", "reset"] {
         let mut command = on_behind(&node, &takes, &[way, "5", "8", "300"], &front());
         let mut child = command
@@ -292,10 +292,10 @@ fn what_the_runtime_holds_is_reserved_and_given_back() {
 #[test]
 fn the_runtime_has_the_chosen_gpu_first() {
     let takes = program("takes.c", &runtime_folder("order"), &["-lpthread"]);
-    let node = Node::start(TWO, "mgb");
+    let node = PrivateNode::start(TWO, "mgb");
     let start = || {
         let mut command = on_behind(&node, &takes, &["malloc", "1", "40", "1500"], &front());
-        Running::start(command.env("MGB", "require"))
+        RunningProgram::start(command.env("MGB", "require"))
     };
     let both = [start(), start()];
     let gpus = wait::until("both hold their memory", || {

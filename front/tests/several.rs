@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use mgb_tests::{trace, wait};
 use rustix::process::Signal;
@@ -25,11 +25,11 @@ struct Job {
 }
 
 impl Job {
-    fn start(node: &Node, pairs: &Path, mib: u64) -> Job {
+    fn start(node: &PrivateNode, pairs: &Path, mib: u64) -> Job {
         Job::start_with(&["run", "--gpus", "2"], node, pairs, mib)
     }
 
-    fn start_with(words: &[&str], node: &Node, pairs: &Path, mib: u64) -> Job {
+    fn start_with(words: &[&str], node: &PrivateNode, pairs: &Path, mib: u64) -> Job {
         let (pairs, mib) = (pairs.display().to_string(), mib.to_string());
         let mut command = node.mgb(&[words, &[&pairs, "2", &mib]].concat());
         let command = command.env("MGB", "require").stdin(Stdio::piped());
@@ -92,7 +92,7 @@ fn jobs_of_two_gpus_spread() {
 }
 
 fn spread(words: &[&str], pairs: &Path) {
-    let node = Node::start("8x64MiB", "mgb");
+    let node = PrivateNode::start("8x64MiB", "mgb");
     let mut jobs = [(); 4].map(|()| Job::start_with(words, &node, pairs, 40));
     for job in &mut jobs {
         job.takes();
@@ -109,7 +109,7 @@ fn spread(words: &[&str], pairs: &Path) {
 #[test]
 fn jobs_of_two_gpus_wait_for_each_other_in_one_order() {
     let pairs = program("pairs.c", &folder("several-wait"));
-    let node = Node::start("4x64MiB", "mgb");
+    let node = PrivateNode::start("4x64MiB", "mgb");
     let jobs = [(); 4].map(|()| Job::start(&node, &pairs, 40));
     let all = jobs.map(|mut job| {
         std::thread::spawn(move || {
@@ -132,7 +132,7 @@ fn jobs_of_two_gpus_wait_for_each_other_in_one_order() {
 fn jobs_of_a_file_end_right() {
     let pairs = program("pairs.c", &folder("several-file")).display().to_string();
     for (gpus, word) in [("8x64MiB", ""), ("2x64MiB", ""), ("2x64MiB", "need=40MiB ")] {
-        let node = Node::start(gpus, "mgb");
+        let node = PrivateNode::start(gpus, "mgb");
         let folder = node.folder().display().to_string();
         let has_all = gpus.starts_with('8');
         let waits = format!("until [ -e {folder}/go ]; do sleep 0.05; done;");
@@ -171,7 +171,7 @@ fn jobs_of_a_file_end_right() {
 #[test]
 fn no_job_waits_for_one_that_waits_for_it() {
     let pairs = program("pairs.c", &folder("several-circle"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let mut first = Job::start(&node, &pairs, 40);
     first.takes();
     let mut second = Job::start(&node, &pairs, 40);
@@ -193,7 +193,7 @@ fn no_job_waits_for_one_that_waits_for_it() {
 #[test]
 fn jobs_that_wait_for_each_other_take_turns() {
     let pairs = program("pairs.c", &folder("several-turns"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let mut jobs = [(); 2].map(|()| Job::start_with(&["run"], &node, &pairs, 40));
     jobs.iter_mut().for_each(Job::takes);
     assert_ne!(jobs[0].gpus, jobs[1].gpus, "they spread");
@@ -216,7 +216,7 @@ fn jobs_that_wait_for_each_other_take_turns() {
 #[test]
 fn who_is_refused_is_told_of_gpus() {
     let pairs = program("pairs.c", &folder("several-refused"));
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let pairs = pairs.display().to_string();
     let all = [(); 2].map(|()| {
         let mut command = node.mgb(&["run", &pairs, "2", "40", "export"]);
@@ -261,7 +261,7 @@ fn who_is_refused_is_told_of_gpus() {
 fn what_a_program_maps_by_itself_is_swapped() {
     let maps = program("maps.c", &folder("several-maps"));
     for (devices, gpus) in [("1", "1x128MiB"), ("2", "2x128MiB")] {
-        let node = Node::start(gpus, "mgb");
+        let node = PrivateNode::start(gpus, "mgb");
         let file = node.folder().join("trace.jsonl");
         for seed in 1..=2 {
             let mut command = on(&node, &maps, &[devices, &seed.to_string(), "600"]);
@@ -283,7 +283,7 @@ fn what_a_program_maps_by_itself_is_swapped() {
 /// What cannot be had is said before the program starts.
 #[test]
 fn more_gpus_than_there_are_are_refused() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let there = node.folder().join("there").display().to_string();
     let refused = |words: &[&str], said: &[&str]| {
         let words = [&["run"], words, &["touch", &there]].concat();
@@ -299,7 +299,7 @@ fn more_gpus_than_there_are_are_refused() {
     run(seen.env("CUDA_VISIBLE_DEVICES", "1")).failure(&["at most 1 is visible"]);
     refused(&["--gpus", "2", "--need", "1GiB"], &["needs 1.0 GiB"]);
     refused(&["--gpus", "0"], &["0 is not in 1..=64"]);
-    let blind = Node::start("2x64MiB", "sa");
+    let blind = PrivateNode::start("2x64MiB", "sa");
     let words = ["run", "--gpus", "2", "/bin/true"];
     run(&mut blind.mgb(&words)).failure(&["policy sa gives each process one GPU"]);
 }
@@ -308,7 +308,7 @@ fn more_gpus_than_there_are_are_refused() {
 #[test]
 fn another_mgbd_goes_on_with_jobs_of_several_gpus() {
     let pairs = program("pairs.c", &folder("several-again"));
-    let mut node = Node::start("4x64MiB", "mgb");
+    let mut node = PrivateNode::start("4x64MiB", "mgb");
     let mut first = Job::start(&node, &pairs, 40);
     first.takes();
     node.replace_mgbd(Signal::KILL);
@@ -335,7 +335,7 @@ fn another_mgbd_goes_on_with_jobs_of_several_gpus() {
 #[test]
 fn ranks_have_the_gpus_of_their_job() {
     let parts = program("parts.c", &folder("several-ranks")).display().to_string();
-    let node = Node::start("4x64MiB", "mgb");
+    let node = PrivateNode::start("4x64MiB", "mgb");
     let script = "for rank in 0 1 2; do CUDA_VISIBLE_DEVICES=$(echo $CUDA_VISIBLE_DEVICES | cut -d, -f$((rank % 2 + 1))) \
                   \"$0\" 8 </dev/null; done; \"$0\" 8 1,0 </dev/null";
     let said = run(&mut node.mgb(&["run", "--gpus", "2", "sh", "-c", script, &parts])).success();

@@ -5,24 +5,25 @@ mod common;
 use std::path::Path;
 
 use mgb_probe::view::{TaskState, TaskView};
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 
 use common::{folder, on, program};
 
 /// Another program has 40 of 64 MiB for so many milliseconds.
-fn holder(node: &Node, folder: &Path, milliseconds: &str) -> Running {
+fn holder(node: &PrivateNode, folder: &Path, milliseconds: &str) -> RunningProgram {
     let holds = program("holds.c", folder);
-    let other = Running::start(on(node, &holds, &["alloc", "1", "40", milliseconds]).env("MGB", "require"));
+    let other =
+        RunningProgram::start(on(node, &holds, &["alloc", "1", "40", milliseconds]).env("MGB", "require"));
     wait::until("the other has its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
     });
     other
 }
 
-fn waits_on(node: &Node, program: &Running) {
+fn waits_on(node: &PrivateNode, program: &RunningProgram) {
     wait::until("the program waits for room", || {
         let view = node.view();
         let waits = |task: &TaskView| task.pid == program.pid() && task.state == TaskState::Growing;
@@ -36,11 +37,11 @@ fn waits_on(node: &Node, program: &Running) {
 fn a_signal_ends_the_wait_of_a_program_that_handles_it() {
     let folder = folder("signals");
     let waits = program("waits.c", &folder);
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
     let mut other = holder(&node, &folder, "60000");
     for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)] {
-        let waiting = Running::start(on(&node, &waits, &["40"]).env("MGB", "require"));
+        let waiting = RunningProgram::start(on(&node, &waits, &["40"]).env("MGB", "require"));
         waits_on(&node, &waiting);
         waiting.signal(Signal::USR1);
         waiting.signal(signal);
@@ -56,7 +57,7 @@ fn a_signal_ends_the_wait_of_a_program_that_handles_it() {
     }
     drop(other);
     let other = holder(&node, &folder, "2000");
-    let waiting = Running::start(on(&node, &waits, &["40"]).env("MGB", "require"));
+    let waiting = RunningProgram::start(on(&node, &waits, &["40"]).env("MGB", "require"));
     waits_on(&node, &waiting);
     waiting.signal(Signal::USR1);
     let ended = waiting.end();
@@ -72,11 +73,12 @@ fn a_signal_ends_the_wait_of_a_program_that_handles_it() {
 #[test]
 fn ctrl_c_ends_a_python_program_that_waits() {
     let folder = folder("signals-python");
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
     let mut other = holder(&node, &folder, "60000");
     let script = common::source("waits.py").display().to_string();
-    let waiting = Running::start(on(&node, Path::new("python3"), &[&script, "40"]).env("MGB", "require"));
+    let waiting =
+        RunningProgram::start(on(&node, Path::new("python3"), &[&script, "40"]).env("MGB", "require"));
     waits_on(&node, &waiting);
     waiting.signal(Signal::INT);
     let ended = waiting.end();
@@ -93,7 +95,7 @@ fn ctrl_c_ends_a_python_program_that_waits() {
 fn a_thread_that_waits_is_cancelled_after_the_call() {
     let folder = folder("cancelled");
     let cancelled = program("cancelled.c", &folder);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let other = holder(&node, &folder, "1500");
     let ended = run(on(&node, &cancelled, &["40"]).env("MGB", "require"));
     assert_eq!(

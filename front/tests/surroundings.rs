@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 use common::{compile, folder, on, program, view};
@@ -18,7 +18,7 @@ use common::{compile, folder, on, program, view};
 #[test]
 fn forked_children_hang_in_no_call() {
     let forks = program("forks.c", &folder("forks"));
-    let node = Node::start("1x256MiB", "mgb");
+    let node = PrivateNode::start("1x256MiB", "mgb");
     let said = |mode| {
         let mut command = on(&node, &forks, &["3"]);
         run(command.env("MGB", mode)).success()
@@ -34,18 +34,19 @@ fn forked_children_hang_in_no_call() {
 #[test]
 fn another_program_in_the_process_holds_nothing() {
     let becomes = program("becomes.c", &folder("becomes"));
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let start = |way: &str| {
         let go = node.folder().join(way);
         let arguments = [way, "40", go.to_str().expect("a path in text")];
-        let running = Running::start(on(&node, &becomes, &arguments).env("MGB", "require"));
+        let running = RunningProgram::start(on(&node, &becomes, &arguments).env("MGB", "require"));
         wait::until("the program has its memory", || {
             (node.view().gpus[0].reserved_bytes >= 40 << 20).then_some(())
         });
         std::fs::write(go, "").expect("the node's folder can be written");
         running
     };
-    let in_proc = |running: &Running, what: &str| PathBuf::from(format!("/proc/{}/{what}", running.pid()));
+    let in_proc =
+        |running: &RunningProgram, what: &str| PathBuf::from(format!("/proc/{}/{what}", running.pid()));
 
     let closes = start("closes");
     wait::until("the program has only its standard files", || {
@@ -75,7 +76,7 @@ fn another_program_in_the_process_holds_nothing() {
 #[test]
 fn asking_for_room_waits_for_nothing() {
     let asks = program("asks_room.c", &folder("asks-room"));
-    let node = Node::start("1x256MiB", "mgb");
+    let node = PrivateNode::start("1x256MiB", "mgb");
     let began = Instant::now();
     let ended = run(on(&node, &asks, &[]).env("MGB", "require"));
     assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
@@ -106,7 +107,7 @@ fn the_driver_is_initialised_within_its_initialisation() {
         "-ldl",
     ];
     compile("injects.c", &driver, &flags);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = on(&node, &holds, &["alloc", "1", "8", "0"]);
     command
         .env("MGB", "require")

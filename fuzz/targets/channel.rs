@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
-use mgb_interface::{Policy, Queue, Way};
+use mgb_interface::{Policy, Queue, WaitOrder};
 use mgb_probe::wire::CHANNEL_BYTES;
 use mgb_scheduler::broker::{Answer, Broker, Rules, Snapshot};
 use mgb_scheduler::daemon::fuzzing::Taker;
@@ -43,13 +43,13 @@ impl Input<'_> {
     }
 }
 
-struct World {
+struct FuzzWorld {
     broker: Broker,
     takers: Vec<Taker>,
     now: Duration,
 }
 
-impl World {
+impl FuzzWorld {
     fn deliver(&mut self, answers: Vec<Answer>) {
         for Answer { client, cell, reply } in answers {
             self.takers[client as usize - 1].answer(cell, &reply);
@@ -125,7 +125,7 @@ fuzz_target!(|bytes: &[u8]| {
         Policy::Mgb,
         Policy::Alg2,
         Policy::Alg3,
-        Policy::SchedGpu(Way::Fifo),
+        Policy::SchedGpu(WaitOrder::Fifo),
         Policy::Sa,
         Policy::Cg(2),
     ];
@@ -134,7 +134,7 @@ fuzz_target!(|bytes: &[u8]| {
         queue,
         ..Rules::new(policies[usize::from(choice) % policies.len()])
     };
-    let mut world = World {
+    let mut world = FuzzWorld {
         broker: Broker::new(vec![gpu(0), gpu(1)], rules),
         takers: (1..=CLIENTS).map(Taker::new).collect(),
         now: Duration::from_secs(1000),

@@ -9,7 +9,7 @@ pub mod peer;
 mod policy;
 mod queue;
 
-pub use policy::{OwnOrder, Policy, PolicyError, Way};
+pub use policy::{OwnOrder, Policy, PolicyError, WaitOrder};
 pub use queue::{Queue, QueueError};
 
 /// The settings by which systemd speaks to a service: not for processes that the service starts.

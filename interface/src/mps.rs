@@ -17,9 +17,9 @@ pub const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
 /// A control daemon that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Its process.
+    /// The process id of the daemon.
     pub pid: u32,
-    /// Its user.
+    /// The user that runs it.
     pub uid: u32,
 }
 

@@ -16,18 +16,18 @@ macro_rules! policy_names {
 /// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The default.
+    /// MGB's own policy, the default.
     Mgb,
     /// Algorithm 2 of the MGB paper.
     Alg2,
     /// Algorithm 3 of the MGB paper.
     Alg3,
-    /// Single assignment.
+    /// Single assignment: one process per GPU.
     Sa,
     /// Coarse-grained: this many processes per GPU.
     Cg(u32),
     /// schedGPU, with one of its ways of waiting.
-    SchedGpu(Way),
+    SchedGpu(WaitOrder),
 }
 
 impl Policy {
@@ -77,7 +77,7 @@ impl Policy {
 
 /// How tasks of schedGPU wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum WaitOrder {
     /// The first blocks all behind it until it fits.
     #[default]
     Fifo,
@@ -89,32 +89,37 @@ pub enum Way {
     PriorityMmu,
 }
 
-impl Way {
+impl WaitOrder {
     /// All of them.
-    pub const ALL: [Way; 4] = [Way::Fifo, Way::Mmu, Way::PriorityFifo, Way::PriorityMmu];
+    pub const ALL: [WaitOrder; 4] = [
+        WaitOrder::Fifo,
+        WaitOrder::Mmu,
+        WaitOrder::PriorityFifo,
+        WaitOrder::PriorityMmu,
+    ];
 
     /// What follows `schedgpu:`.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Fifo => "fifo",
-            Way::Mmu => "mmu",
-            Way::PriorityFifo => "priority-fifo",
-            Way::PriorityMmu => "priority-mmu",
+            WaitOrder::Fifo => "fifo",
+            WaitOrder::Mmu => "mmu",
+            WaitOrder::PriorityFifo => "priority-fifo",
+            WaitOrder::PriorityMmu => "priority-mmu",
         }
     }
 
     /// The order it stands for; `None`: any will do.
     pub fn queue(self) -> Option<Queue> {
         match self {
-            Way::Mmu => None,
-            Way::Fifo | Way::PriorityFifo => Some(Queue::InOrder),
-            Way::PriorityMmu => Some(Queue::Backfill),
+            WaitOrder::Mmu => None,
+            WaitOrder::Fifo | WaitOrder::PriorityFifo => Some(Queue::InOrder),
+            WaitOrder::PriorityMmu => Some(Queue::Backfill),
         }
     }
 
     /// Whether those of the highest priority that wait go first.
     pub fn by_priority(self) -> bool {
-        matches!(self, Way::PriorityFifo | Way::PriorityMmu)
+        matches!(self, WaitOrder::PriorityFifo | WaitOrder::PriorityMmu)
     }
 }
 
@@ -138,7 +143,7 @@ impl fmt::Display for Policy {
             Policy::Alg3 => f.write_str("alg3"),
             Policy::Sa => f.write_str("sa"),
             Policy::Cg(most) => write!(f, "cg:{most}"),
-            Policy::SchedGpu(Way::Fifo) => f.write_str("schedgpu"),
+            Policy::SchedGpu(WaitOrder::Fifo) => f.write_str("schedgpu"),
             Policy::SchedGpu(way) => write!(f, "schedgpu:{}", way.name()),
         }
     }
@@ -176,8 +181,8 @@ impl FromStr for Policy {
                 .filter(|most| (1..=1024).contains(most))
                 .map(Policy::Cg)
                 .ok_or_else(|| PolicyError::Number(text.to_owned())),
-            ("schedgpu", None) => Ok(Policy::SchedGpu(Way::Fifo)),
-            ("schedgpu", Some(rest)) => Way::ALL
+            ("schedgpu", None) => Ok(Policy::SchedGpu(WaitOrder::Fifo)),
+            ("schedgpu", Some(rest)) => WaitOrder::ALL
                 .into_iter()
                 .find(|way| way.name() == rest)
                 .map(Policy::SchedGpu)

@@ -2,7 +2,7 @@
 //! really took.
 
 use mgb_core::{mps, swaps};
-use mgb_probe::trace::{Entry, LazyRecord, Line, Place, Stretch, is_wanted};
+use mgb_probe::trace::{LazyRecord, Stretch, TaskLocation, TaskTrace, TraceLine, is_wanted};
 
 use crate::state::{self, ProcessState};
 use crate::task::{Span, Task};
@@ -43,7 +43,7 @@ fn write(state: &mut ProcessState) {
         .filter(|task| is_worth_a_word(task))
         .map(entry)
         .collect();
-    let mut line = Line::new(tasks);
+    let mut line = TraceLine::new(tasks);
     line.open = foreign_cuda::reason();
     line.outside_mps = mps::why_outside();
     line.lazy_record = lazy_record;
@@ -63,9 +63,9 @@ fn stretch(span: &Span) -> Stretch {
     }
 }
 
-fn entry(task: &Task) -> Entry {
-    Entry {
-        site: task.site.as_ref().map(|site| Place {
+fn entry(task: &Task) -> TaskTrace {
+    TaskTrace {
+        site: task.site.as_ref().map(|site| TaskLocation {
             id: site.id,
             module: site.module.clone(),
             function: site.function.clone(),

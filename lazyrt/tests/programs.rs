@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mgb_tests::compiled;
-use mgb_tests::node::{Node, is_empty};
+use mgb_tests::node::{PrivateNode, is_empty};
 use mgb_tests::prefix::prefix;
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::wait;
 
 /// One of `tests/programs`, built with the wrapper.
@@ -35,10 +35,10 @@ fn program_with(name: &str, more: &[&str]) -> PathBuf {
 /// Runs a case under MGB, and natively where it holds there too.
 fn case(program_name: &str, name: &str, natively: bool) {
     let program = program(program_name);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let run = |mode| {
         let mut command = node.command(&program, &[name]);
-        Running::start(command.env("MGB", mode)).end().success()
+        RunningProgram::start(command.env("MGB", mode)).end().success()
     };
     if natively {
         run("off");
@@ -91,7 +91,7 @@ cases! {
 #[test]
 fn a_question_about_memory_takes_nothing() {
     let program = program("information");
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let mut command = node.command(&program, &["only_asks"]);
     command
         .env("MGB", "require")
@@ -119,14 +119,14 @@ fn a_question_about_memory_takes_nothing() {
 #[test]
 fn a_fault_is_over_with_a_reset() {
     let program = program("failing");
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     for (name, is_told) in [
         ("fault", false),
         ("other_device", true),
         ("other_device_late", true),
     ] {
         let mut command = node.command(&program, &[name]);
-        let ended = Running::start(command.env("MGB", "require")).end();
+        let ended = RunningProgram::start(command.env("MGB", "require")).end();
         assert_eq!(
             ended.stderr.contains("the GPU failed under this program"),
             is_told,
@@ -140,11 +140,11 @@ fn a_fault_is_over_with_a_reset() {
 #[test]
 fn a_variable_is_written_behind_the_work_of_another_device() {
     let program = program("pending");
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     for mode in ["off", "require"] {
         let mut command = node.command(&program, &["after_other_device"]);
         command.env("MGB", mode).env("MGB_STATIC", "off");
-        Running::start(&mut command).end().success();
+        RunningProgram::start(&mut command).end().success();
     }
     node.wait_until_empty();
 }
@@ -155,10 +155,10 @@ fn memory_lies_before_the_first_object() {
     let program = program("semantics");
     let mut contexts = Vec::new();
     for (devices, is_there) in [("1x1GiB", true), ("1x1000MiB", false)] {
-        let node = Node::start(devices, "mgb");
+        let node = PrivateNode::start(devices, "mgb");
         contexts.push(node.view().gpus[0].gpu.context_bytes);
         let mut command = node.command(&program, &["before"]);
-        let ended = Running::start(command.env("MGB", "require")).end();
+        let ended = RunningProgram::start(command.env("MGB", "require")).end();
         assert_eq!(ended.code() == 0, is_there, "{ended:?}");
         node.wait_until_empty();
     }
@@ -171,10 +171,10 @@ fn memory_lies_before_the_first_object() {
 fn what_a_fixed_program_calls_is_seen() {
     let flags = ["-no-pie", "-fuse-ld=bfd", "-Wl,--hash-style=gnu"];
     let program = program_with("fixed", &flags);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let run = |mode| {
         let mut command = node.command(&program, &[]);
-        Running::start(command.env("MGB", mode)).end().success()
+        RunningProgram::start(command.env("MGB", mode)).end().success()
     };
     assert_eq!(run("off").trim(), "2 2");
     // It calls the driver API, and so sees the GPU that it was granted alone.
@@ -185,11 +185,11 @@ fn what_a_fixed_program_calls_is_seen() {
 /// has natively; and the processes that it starts do not inherit that. `shown`: how many GPUs it sees.
 fn is_on_the_granted_gpu(program_name: &str, name: &str, shown: &str) {
     let program = program(program_name);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let run = |mode, visible| {
         let mut command = node.command(&program, &[name]);
         command.env("MGB", mode).env("CUDA_VISIBLE_DEVICES", visible);
-        Running::start(&mut command).end().success()
+        RunningProgram::start(&mut command).end().success()
     };
     let natively = ["0,1", "1,0"].map(|visible| run("off", visible));
     assert!(natively.iter().all(|line| line.starts_with("2 ")), "{natively:?}");
@@ -225,26 +225,28 @@ fn a_driver_that_is_asked_for_is_on_the_granted_gpu() {
 #[test]
 fn what_a_program_leaves_running_is_done_as_it_ends() {
     let program = program("handles");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let file = node.folder().join("left");
     std::fs::write(&file, vec![0; 4096]).expect("the file can be written");
     let arguments = ["left_running", file.to_str().expect("a plain name")];
     let mut command = node.command(&program, &arguments);
-    Running::start(command.env("MGB", "require")).end().success();
+    RunningProgram::start(command.env("MGB", "require"))
+        .end()
+        .success();
     let bytes = std::fs::read(&file).expect("it is there");
     assert_eq!(bytes[..4], 7u32.to_ne_bytes());
 }
 
 /// Starts a case of `handles` that rests; waits until it does.
-fn resting(node: &Node, arguments: &[&str], name: &str) -> Running {
+fn resting(node: &PrivateNode, arguments: &[&str], name: &str) -> RunningProgram {
     let mut command = node.command(program("handles"), arguments);
-    let running = Running::start(command.env("MGB", "require"));
+    let running = RunningProgram::start(command.env("MGB", "require"));
     wait::until(name, || node.folder().join(name).exists().then_some(()));
     running
 }
 
 /// Lets it go on.
-fn let_go(node: &Node, running: Running, name: &str) {
+fn let_go(node: &PrivateNode, running: RunningProgram, name: &str) {
     node.write(&format!("{name}.go"), "");
     running.end().success();
 }
@@ -252,8 +254,8 @@ fn let_go(node: &Node, running: Running, name: &str) {
 /// Whatever needs no GPU by its meaning takes nothing of one.
 #[test]
 fn a_process_that_has_bound_nothing_is_on_no_gpu() {
-    let node = Node::start("2x64MiB", "mgb");
-    let free = |node: &Node| {
+    let node = PrivateNode::start("2x64MiB", "mgb");
+    let free = |node: &PrivateNode| {
         node.view()
             .gpus
             .iter()
@@ -271,7 +273,7 @@ fn a_process_that_has_bound_nothing_is_on_no_gpu() {
 /// A site that begins again and again asks once: its grant is kept, until somebody waits for the room.
 #[test]
 fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let turns = resting(&node, &["turns", "2000"], "turns");
     let granted = wait::until("the grant is shown", || {
         Some(node.view().counts.granted).filter(|&granted| granted > 0)
@@ -291,7 +293,7 @@ fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
 /// until it does.
 #[test]
 fn what_is_left_is_told_at_once_after_a_grant_was_taken_back() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let first = resting(&node, &["asks", "first"], "first");
     let second = resting(&node, &["most_of_it", "second"], "second");
     let_go(&node, second, "second");
@@ -305,12 +307,12 @@ fn what_is_left_is_told_at_once_after_a_grant_was_taken_back() {
 /// Starts all the cases on one small device; none fails.
 fn all_at_once(program_name: &str, cases: &[&str]) {
     let program = program(program_name);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let start = |case: &&str| {
         let mut command = node.command(&program, &[case]);
-        Running::start(command.env("MGB", "require"))
+        RunningProgram::start(command.env("MGB", "require"))
     };
-    let running: Vec<Running> = cases.iter().map(start).collect();
+    let running: Vec<RunningProgram> = cases.iter().map(start).collect();
     for program in running {
         program.end().success();
     }
@@ -338,9 +340,11 @@ fn what_was_answered_is_not_refused() {
 #[test]
 fn swaps_leave_the_rest_alone() {
     for name in ["there_and_back", "waiting_work", "during_capture"] {
-        let node = Node::start("1x64MiB", "mgb");
+        let node = PrivateNode::start("1x64MiB", "mgb");
         let mut command = node.command(program("swapping"), &[name]);
-        Running::start(command.env("MGB", "require")).end().success();
+        RunningProgram::start(command.env("MGB", "require"))
+            .end()
+            .success();
         node.wait_until_empty();
     }
 }
@@ -348,22 +352,22 @@ fn swaps_leave_the_rest_alone() {
 /// A copy that fails as swapped bytes come back is an error of the call, and no bytes are lost.
 #[test]
 fn a_swap_whose_copy_fails_loses_nothing() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = node.command(program("swapping"), &["failed_copy"]);
     // The first copy brings the bytes to the host, the second one back.
     command.env("MGB", "require").env("SOFTGPU_FAIL", "copy@copy=2");
-    Running::start(&mut command).end().success();
+    RunningProgram::start(&mut command).end().success();
 }
 
 /// `MGB_GUARD`: other addresses, the same meaning; and what runs past an object faults.
 #[test]
 fn guards_are_behind_every_object() {
     let program = program("semantics");
-    let node = Node::start("2x256MiB", "mgb");
+    let node = PrivateNode::start("2x256MiB", "mgb");
     for name in ["addresses", "recorded", "copies", "volumes", "overruns"] {
         let mut command = node.command(&program, &[name]);
         command.env("MGB", "require").env("MGB_GUARD", "1");
-        Running::start(&mut command).end().success();
+        RunningProgram::start(&mut command).end().success();
     }
     node.wait_until_empty();
 }

@@ -15,18 +15,18 @@ unsafe extern "C" {
 
 /// The thread is not cancelled as long as this lives.
 #[must_use]
-pub struct Held(c_int);
+pub struct NoCancellation(c_int);
 
 /// Puts off the thread's cancellation: a few nanoseconds.
 #[inline]
-pub fn hold() -> Held {
+pub fn hold() -> NoCancellation {
     let mut before = 0;
     // SAFETY: writes one number, and changes the calling thread alone.
     unsafe { pthread_setcancelstate(DISABLE, &mut before) };
-    Held(before)
+    NoCancellation(before)
 }
 
-impl Drop for Held {
+impl Drop for NoCancellation {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the state that `hold` has found; no cancellation point.

@@ -12,7 +12,7 @@ use crate::activation;
 use crate::binder::{Constraints, Site, binder};
 use crate::cancel;
 use crate::client::{BeginRequest, Client};
-use crate::lease::{self, Kept};
+use crate::lease::{self, LeaseOutcome};
 use crate::need::{self, Need, RawNeed};
 use crate::process::client;
 use crate::task::{Refusal, TaskId};
@@ -110,13 +110,13 @@ unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u
     };
     if let Some(site) = &site {
         match lease::take(client, site.key, &need) {
-            Kept::Granted(task) if binder().is_none_or(|binder| binder.resume(site, &need, task)) => {
+            LeaseOutcome::Granted(task) if binder().is_none_or(|binder| binder.resume(site, &need, task)) => {
                 return task.raw();
             }
-            Kept::Granted(task) => end(client, task),
+            LeaseOutcome::Granted(task) => end(client, task),
             // mgbd took it as ended.
-            Kept::Lost(task) => drop(binder().map(|binder| binder.ending(task))),
-            Kept::Nothing => {}
+            LeaseOutcome::Lost(task) => drop(binder().map(|binder| binder.ending(task))),
+            LeaseOutcome::Nothing => {}
         }
     }
     let constraints = binder().map_or(Constraints::default(), |binder| binder.constraints(&need));
@@ -200,8 +200,8 @@ pub extern "C" fn mgb_task_end(task: u64) {
     match lease::keep(client, task, || {
         binder().is_none_or(|binder| binder.may_rest(task))
     }) {
-        Kept::Granted(other) | Kept::Lost(other) => end(client, other),
-        Kept::Nothing => {}
+        LeaseOutcome::Granted(other) | LeaseOutcome::Lost(other) => end(client, other),
+        LeaseOutcome::Nothing => {}
     }
 }
 

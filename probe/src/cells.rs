@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 use crate::adaptive_wait::Spin;
 use crate::binder::binder;
 use crate::mapping::Mapping;
-use crate::signals::{self, Watch};
+use crate::signals::{self, SignalWatch};
 use crate::wire::state::{clear, is_answered, post, sleep};
 use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
 
@@ -232,7 +232,7 @@ impl Cells {
     }
 
     /// Waits for the answer, the binder knowing about it or not; false if `mgbd` went away without one.
-    fn wait(&self, at: usize, known: bool, mut wanted: Option<(&Wish<'_>, Watch)>) -> bool {
+    fn wait(&self, at: usize, known: bool, mut wanted: Option<(&Wish<'_>, SignalWatch)>) -> bool {
         let state = &self.channel().cells[at].state;
         if self.spin.until(|| is_answered(state)) {
             return true;
@@ -254,7 +254,7 @@ impl Cells {
                 }
                 patience = if wanted.is_some() { WISH_CHECK } else { LIFE_CHECK };
             }
-            let is_over = |(wish, watch): &mut (&Wish<'_>, Watch)| {
+            let is_over = |(wish, watch): &mut (&Wish<'_>, SignalWatch)| {
                 !is_answered(state) && (watch.is_over() || !(wish.lasts)())
             };
             if let Some((wish, _)) = wanted.take_if(is_over) {

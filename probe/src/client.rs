@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::binder::{Site, binder};
 use crate::cells::{Cells, Gone, Wish};
 use crate::connect::{self, ConnectError};
-use crate::devices::Devices;
+use crate::devices::ProcessGpus;
 use crate::hello::Hello;
 use crate::job::has_several_gpus;
 use crate::need::Need;
@@ -48,7 +48,7 @@ pub struct Client {
     cells: Cells,
     hello: Hello,
     /// What `CUDA_VISIBLE_DEVICES` leaves this process.
-    devices: Devices,
+    devices: ProcessGpus,
     /// The same as a set, in the job's order where that is known.
     visible: AtomicU64,
     /// Of tasks that have none of their own.
@@ -77,7 +77,7 @@ impl Client {
     fn open(path: &Path, caps: u64, within: Duration) -> Result<Client, ConnectError> {
         let (cells, hello) = connect::open(path, caps, within)?;
         let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let devices = Devices::of(list.as_deref(), &hello);
+        let devices = ProcessGpus::of(list.as_deref(), &hello);
         Ok(Client {
             visible: AtomicU64::new(devices.mask()),
             devices,
@@ -107,7 +107,7 @@ impl Client {
 
     /// The UUIDs of the shared GPUs that this value of `CUDA_VISIBLE_DEVICES` names, in its order.
     pub fn uuids_of(&self, list: &str) -> Vec<&str> {
-        let order = Devices::of(Some(list), &self.hello).order().to_vec();
+        let order = ProcessGpus::of(Some(list), &self.hello).order().to_vec();
         let gpus = order
             .into_iter()
             .filter_map(|at| self.hello.gpus.get(at as usize));

@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::cells::Cells;
-use crate::hello::{Answer, Hello};
+use crate::hello::{Hello, HelloAnswer};
 use crate::job::job;
 use crate::mapping::Mapping;
 use crate::trust::{Folder, Untrusted};
@@ -231,16 +231,16 @@ fn receive_hello(socket: &OwnedFd, path: &Path, limit: Limit) -> Result<Hello, C
         return Err(ConnectError::HungUp(path.to_owned()));
     }
     match serde_json::from_slice(&buffer[..received]) {
-        Ok(Answer::Hello(hello)) if speaks(hello.version) => Ok(hello),
-        Ok(Answer::Hello(Hello { version, .. })) => Err(ConnectError::Version {
+        Ok(HelloAnswer::Hello(hello)) if speaks(hello.version) => Ok(hello),
+        Ok(HelloAnswer::Hello(Hello { version, .. })) => Err(ConnectError::Version {
             theirs: version,
             ours: wire::VERSION,
         }),
-        Ok(Answer::Refused { version, .. }) if !speaks(version) => Err(ConnectError::Version {
+        Ok(HelloAnswer::Refused { version, .. }) if !speaks(version) => Err(ConnectError::Version {
             theirs: version,
             ours: wire::VERSION,
         }),
-        Ok(Answer::Refused { reason, .. }) => Err(ConnectError::Refused(reason)),
+        Ok(HelloAnswer::Refused { reason, .. }) => Err(ConnectError::Refused(reason)),
         Err(error) => Err(strange(error.to_string())),
     }
 }

@@ -9,15 +9,15 @@ use crate::visible::visible_gpus;
 
 /// The GPUs that a process may use, in its order: positions in [`Hello::gpus`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Devices {
+pub(crate) struct ProcessGpus {
     order: Vec<u32>,
     /// They are named by UUIDs, not counted.
     is_named: bool,
 }
 
-impl Devices {
+impl ProcessGpus {
     /// What a value of `CUDA_VISIBLE_DEVICES` (`None`: not set) leaves a process.
-    pub(crate) fn of(list: Option<&str>, hello: &Hello) -> Devices {
+    pub(crate) fn of(list: Option<&str>, hello: &Hello) -> ProcessGpus {
         let last = hello.gpus.iter().map(|gpu| gpu.node_index as usize).max();
         let mut uuids = vec![""; last.map_or(0, |last| last + 1)];
         for gpu in &hello.gpus {
@@ -35,7 +35,7 @@ impl Devices {
         if order.iter().any(may) {
             order.retain(may);
         }
-        Devices {
+        ProcessGpus {
             order,
             is_named: list.is_some_and(|list| list.contains("GPU-")),
         }
@@ -59,7 +59,7 @@ impl Devices {
 
     /// The order with a job's numbering. A number stands for another GPU then. A UUID is what it is: GPUs that
     /// are named by theirs change places only if the process has all that do.
-    pub(crate) fn numbered(&self, numbering: &Numbering) -> Devices {
+    pub(crate) fn numbered(&self, numbering: &Numbering) -> ProcessGpus {
         let mut changed = self.clone();
         if self.follows(numbering) {
             changed
@@ -116,23 +116,23 @@ mod tests {
     #[test]
     fn numbers_are_the_nodes() {
         let whole = hello(&[0, 1, 2]);
-        let of = |list| Devices::of(list, &whole);
+        let of = |list| ProcessGpus::of(list, &whole);
         assert_eq!((of(None).order(), of(None).mask()), ([0, 1, 2].as_slice(), 7));
         assert_eq!(of(Some("2,0")).order(), [2, 0]);
         assert_eq!(of(Some("")).order(), [] as [u32; 0]);
         // An mgbd that shares the second and the third.
         let part = hello(&[1, 2]);
-        assert_eq!(Devices::of(Some("2,1"), &part).order(), [1, 0]);
-        assert_eq!(Devices::of(None, &part).order(), [0, 1]);
+        assert_eq!(ProcessGpus::of(Some("2,1"), &part).order(), [1, 0]);
+        assert_eq!(ProcessGpus::of(None, &part).order(), [0, 1]);
         // One that keeps some for others.
         let kept = |usable| Hello {
             usable: Some(usable),
             ..hello(&[0, 1, 2])
         };
-        assert_eq!(Devices::of(None, &kept(0b101)).order(), [0, 2]);
-        assert_eq!(Devices::of(Some("2,1,0"), &kept(0b011)).order(), [1, 0]);
+        assert_eq!(ProcessGpus::of(None, &kept(0b101)).order(), [0, 2]);
+        assert_eq!(ProcessGpus::of(Some("2,1,0"), &kept(0b011)).order(), [1, 0]);
         assert_eq!(
-            Devices::of(Some("2"), &kept(0b011)).order(),
+            ProcessGpus::of(Some("2"), &kept(0b011)).order(),
             [2],
             "mgbd says why not"
         );
@@ -142,7 +142,7 @@ mod tests {
     fn a_jobs_processes_mean_the_same_by_a_number() {
         let hello = hello(&[0, 1, 2, 3]);
         let after = |list| {
-            Devices::of(list, &hello)
+            ProcessGpus::of(list, &hello)
                 .numbered(&Numbering::exchanging(0, 2))
                 .order()
                 .to_vec()
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(after(Some("GPU-0,GPU-2")), [2, 0]);
         assert_eq!(after(Some("GPU-0")), [0], "no other GPU has this name");
         let turned = Numbering::of(&[3, 2, 0, 1]).unwrap();
-        let after = |list| Devices::of(list, &hello).numbered(&turned).order().to_vec();
+        let after = |list| ProcessGpus::of(list, &hello).numbered(&turned).order().to_vec();
         assert_eq!(after(None), [3, 2, 0, 1]);
         assert_eq!(after(Some("1")), [2], "a rank's only device");
         assert_eq!(after(Some("GPU-1,GPU-3")), [1, 3], "others are missing");

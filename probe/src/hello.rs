@@ -94,7 +94,7 @@ pub struct Hello {
 /// The answer as it travels: a hello, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum HelloAnswer {
     /// The client is welcome.
     Hello(Hello),
     /// The client is not, and the connection is closed.

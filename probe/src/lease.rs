@@ -28,7 +28,7 @@ const RESTING: usize = 4;
 
 /// A task of this thread.
 #[derive(Clone, Copy)]
-struct Entry {
+struct ThreadTask {
     task: TaskId,
     site: usize,
     need: Need,
@@ -38,16 +38,16 @@ struct Entry {
     forks: u32,
 }
 
-struct Own {
-    running: [Option<Entry>; RUNNING],
-    resting: [Option<Entry>; RESTING],
+struct ThreadTasks {
+    running: [Option<ThreadTask>; RUNNING],
+    resting: [Option<ThreadTask>; RESTING],
     /// Which of those goes next if there is no place.
     oldest: usize,
 }
 
 thread_local! {
-    static OWN: RefCell<Own> = const {
-        RefCell::new(Own { running: [None; RUNNING], resting: [None; RESTING], oldest: 0 })
+    static OWN: RefCell<ThreadTasks> = const {
+        RefCell::new(ThreadTasks { running: [None; RUNNING], resting: [None; RESTING], oldest: 0 })
     };
     static END: End = const { End };
 }
@@ -71,7 +71,7 @@ impl Drop for End {
 
 /// What became of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum LeaseOutcome {
     /// None is concerned.
     Nothing,
     /// This task has its grant.
@@ -80,12 +80,12 @@ pub(crate) enum Kept {
     Lost(TaskId),
 }
 
-fn is_of_this_process(entry: &Entry) -> bool {
+fn is_of_this_process(entry: &ThreadTask) -> bool {
     entry.forks == FORKS.load(Ordering::Relaxed)
 }
 
 /// Withdraws the offer. False: `mgbd` has taken it.
-fn take_back(client: &Client, entry: &Entry) -> bool {
+fn take_back(client: &Client, entry: &ThreadTask) -> bool {
     let word = &client.channel().leases[entry.slot];
     let mine = offer::withdraw(word, entry.task.raw());
     client
@@ -115,7 +115,7 @@ pub(crate) fn began(_client: &Client, task: TaskId, site: usize, need: &Need) {
             running.rotate_left(1);
             RUNNING - 1
         });
-        running[at] = Some(Entry {
+        running[at] = Some(ThreadTask {
             task,
             site,
             need: *need,
@@ -126,48 +126,48 @@ pub(crate) fn began(_client: &Client, task: TaskId, site: usize, need: &Need) {
 }
 
 /// The grant of the last run of the site on this thread, if its need was the same.
-pub(crate) fn take(client: &Client, site: usize, need: &Need) -> Kept {
+pub(crate) fn take(client: &Client, site: usize, need: &Need) -> LeaseOutcome {
     OWN.with(|own| {
         let mut own = own.borrow_mut();
-        let fits = |entry: &Entry| entry.site == site && entry.need == *need;
+        let fits = |entry: &ThreadTask| entry.site == site && entry.need == *need;
         let Some(at) = own
             .resting
             .iter()
             .position(|entry| entry.as_ref().is_some_and(fits))
         else {
-            return Kept::Nothing;
+            return LeaseOutcome::Nothing;
         };
         let Some(entry) = own.resting[at].take().filter(is_of_this_process) else {
-            return Kept::Nothing;
+            return LeaseOutcome::Nothing;
         };
         if !take_back(client, &entry) {
-            return Kept::Lost(entry.task);
+            return LeaseOutcome::Lost(entry.task);
         }
         if let Some(place) = own.running.iter().position(Option::is_none) {
             own.running[place] = Some(entry);
         }
-        Kept::Granted(entry.task)
+        LeaseOutcome::Granted(entry.task)
     })
 }
 
 /// A task is over; keeps its grant if that is possible, and `rests` says so of the
 /// task. The task that is to be ended in the ordinary way: this one, or an older
 /// one that makes place.
-pub(crate) fn keep(client: &Client, task: TaskId, rests: impl FnOnce() -> bool) -> Kept {
+pub(crate) fn keep(client: &Client, task: TaskId, rests: impl FnOnce() -> bool) -> LeaseOutcome {
     OWN.with(|own| {
         let mut own = own.borrow_mut();
-        let is_it = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.task == task);
+        let is_it = |entry: &Option<ThreadTask>| entry.as_ref().is_some_and(|entry| entry.task == task);
         let Some(at) = own.running.iter().position(is_it) else {
-            return Kept::Granted(task);
+            return LeaseOutcome::Granted(task);
         };
         let Some(mut entry) = own.running[at].take().filter(is_of_this_process) else {
-            return Kept::Granted(task);
+            return LeaseOutcome::Granted(task);
         };
         if client.channel().wanted.load(Ordering::Relaxed) != 0 || !rests() {
-            return Kept::Granted(task);
+            return LeaseOutcome::Granted(task);
         }
         let Some(slot) = slot(client) else {
-            return Kept::Granted(task);
+            return LeaseOutcome::Granted(task);
         };
         entry.slot = slot;
         let channel = client.channel();
@@ -175,9 +175,9 @@ pub(crate) fn keep(client: &Client, task: TaskId, rests: impl FnOnce() -> bool) 
         // Registers the destructor. A thread that is ending keeps nothing.
         if !offered || END.try_with(|_| ()).is_err() {
             return if take_back(client, &entry) {
-                Kept::Granted(task)
+                LeaseOutcome::Granted(task)
             } else {
-                Kept::Lost(task)
+                LeaseOutcome::Lost(task)
             };
         }
         let free = own.resting.iter().position(Option::is_none);
@@ -186,9 +186,9 @@ pub(crate) fn keep(client: &Client, task: TaskId, rests: impl FnOnce() -> bool) 
             own.oldest
         });
         match own.resting[at].replace(entry).filter(is_of_this_process) {
-            Some(old) if take_back(client, &old) => Kept::Granted(old.task),
-            Some(old) => Kept::Lost(old.task),
-            None => Kept::Nothing,
+            Some(old) if take_back(client, &old) => LeaseOutcome::Granted(old.task),
+            Some(old) => LeaseOutcome::Lost(old.task),
+            None => LeaseOutcome::Nothing,
         }
     })
 }

@@ -21,7 +21,7 @@ unsafe impl Sync for Mapping {}
 ///
 /// # Safety
 /// The type consists of atomics only, and all zeros is a valid value.
-pub unsafe trait Shared {}
+pub unsafe trait SharedLayout {}
 
 impl Mapping {
     /// Maps `bytes` of `file`, for reading and, if `writable`, for writing.
@@ -39,7 +39,7 @@ impl Mapping {
 
     /// The mapping as a `T`; `None` if it is too small. A read-only mapping may
     /// only be read through it.
-    pub fn shared<T: Shared>(&self) -> Option<&T> {
+    pub fn shared<T: SharedLayout>(&self) -> Option<&T> {
         // SAFETY: the mapping is page aligned, large enough and lives as long
         // as `self`; T is made of atomics, so other writers are no data race.
         (size_of::<T>() <= self.bytes).then(|| unsafe { &*self.base.cast::<T>() })

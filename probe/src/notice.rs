@@ -7,7 +7,7 @@ use crate::site::{self, WithoutMgbd};
 
 /// What `MGB` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum NoticeMode {
     /// Use `mgbd` where there is one.
     Auto,
     /// Run natively, silently.
@@ -17,11 +17,11 @@ pub(crate) enum Mode {
 }
 
 /// Reads `MGB`: `off` (also `0`, `no`), `require`, else automatic.
-pub(crate) fn mode() -> Mode {
+pub(crate) fn mode() -> NoticeMode {
     match std::env::var("MGB").as_deref() {
-        Ok("off" | "0" | "no") => Mode::Off,
-        Ok("require") => Mode::Require,
-        _ => Mode::Auto,
+        Ok("off" | "0" | "no") => NoticeMode::Off,
+        Ok("require") => NoticeMode::Require,
+        _ => NoticeMode::Auto,
     }
 }
 
@@ -29,8 +29,8 @@ static SAID: AtomicBool = AtomicBool::new(false);
 
 /// Says once per program that it runs natively; ends the program if it insists
 /// on MGB, or the node's administrator does.
-pub(crate) fn native(mode: Mode, error: &ConnectError) {
-    if mode == Mode::Require {
+pub(crate) fn native(mode: NoticeMode, error: &ConnectError) {
+    if mode == NoticeMode::Require {
         mgb_stderr::say!("mgb: MGB=require is set, and {error}");
         std::process::exit(1);
     }

@@ -7,15 +7,15 @@ use crate::binder::binder;
 use crate::client::{Client, FORKS};
 use crate::connect::ConnectError;
 use crate::job::job;
-use crate::notice::{self, Mode};
+use crate::notice::{self, NoticeMode};
 use crate::socket::socket_path;
 
 /// The client of one process: a forked child gets a slot of its own, so that
 /// neither a lock nor a connection of the parent is ever touched by it.
 #[derive(Default)]
-struct Slot(OnceLock<Option<Client>>);
+struct ClientSlot(OnceLock<Option<Client>>);
 
-static CURRENT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: AtomicPtr<ClientSlot> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn forget_after_fork() {
     // Only an atomic store: anything else is not safe in a forked child. The
@@ -41,7 +41,7 @@ pub fn client() -> Option<&'static Client> {
     let mut slot = CURRENT.load(Ordering::Acquire);
     if slot.is_null() {
         watch_forks();
-        let new = Box::into_raw(Box::<Slot>::default());
+        let new = Box::into_raw(Box::<ClientSlot>::default());
         let null = std::ptr::null_mut();
         slot = match CURRENT.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => new,
@@ -62,7 +62,7 @@ pub fn client() -> Option<&'static Client> {
 /// # Errors
 /// There is no mgbd, or it does not answer.
 pub fn numbered_gpus() -> Result<Vec<(u32, u32)>, ConnectError> {
-    if job().is_none() || notice::mode() == Mode::Off {
+    if job().is_none() || notice::mode() == NoticeMode::Off {
         return Ok(Vec::new());
     }
     Ok(Client::observe(&socket_path())?.renumbered())
@@ -70,7 +70,7 @@ pub fn numbered_gpus() -> Result<Vec<(u32, u32)>, ConnectError> {
 
 fn connect() -> Option<Client> {
     let mode = notice::mode();
-    if mode == Mode::Off || binder().is_some_and(|binder| !binder.may_connect()) {
+    if mode == NoticeMode::Off || binder().is_some_and(|binder| !binder.may_connect()) {
         return None;
     }
     match Client::connect(&socket_path()) {

@@ -39,14 +39,14 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static WHEN: AtomicU64 = AtomicU64::new(0);
 
 /// A handler of the program's, which one of MGB's calls. Never changed once it is there.
-struct Place {
+struct ProgramHandler {
     handler: AtomicUsize,
     /// It takes three arguments.
     takes_info: AtomicBool,
 }
 
-static PLACES: [Place; MAX_HANDLERS] = [const {
-    Place {
+static PLACES: [ProgramHandler; MAX_HANDLERS] = [const {
+    ProgramHandler {
         handler: AtomicUsize::new(0),
         takes_info: AtomicBool::new(false),
     }
@@ -96,32 +96,32 @@ static WATCHED: Mutex<Watched> = Mutex::new(Watched {
 });
 
 /// A wait that such a signal ends.
-pub(crate) struct Watch {
+pub(crate) struct SignalWatch {
     came: u32,
     since: Instant,
 }
 
 /// A wait begins.
-pub(crate) fn watch() -> Watch {
+pub(crate) fn watch() -> SignalWatch {
     let mut watched = WATCHED.lock();
     watched.threads += 1;
     if watched.threads == 1 {
         watched.before = SIGNALS.map(|(signal, _)| replace(signal));
     }
-    Watch {
+    SignalWatch {
         came: CAME.load(Ordering::Acquire),
         since: Instant::now(),
     }
 }
 
-impl Watch {
+impl SignalWatch {
     /// Whether such a signal has come since the wait began; or just before, and there is no room.
     pub(crate) fn is_over(&self) -> bool {
         CAME.load(Ordering::Acquire) != self.came || (self.since.elapsed() >= ANSWERED && last().is_some())
     }
 }
 
-impl Drop for Watch {
+impl Drop for SignalWatch {
     fn drop(&mut self) {
         let mut watched = WATCHED.lock();
         watched.threads -= 1;

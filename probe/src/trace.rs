@@ -16,7 +16,7 @@ pub use swap::{Swap, SwapKind, SwapParts, Swapped};
 
 /// The line of one process in the trace file.
 #[derive(Debug, Serialize)]
-pub struct Line {
+pub struct TraceLine {
     version: u32,
     pid: u32,
     /// The value of `MGB_JOB`.
@@ -27,7 +27,7 @@ pub struct Line {
     /// Why the process stayed outside mgbd's MPS, whether there is one or not.
     pub outside_mps: Option<&'static str>,
     /// The tasks that it began.
-    pub tasks: Vec<Entry>,
+    pub tasks: Vec<TaskTrace>,
     /// What its lazy tasks allocated, in total.
     pub lazy_record: Option<LazyRecord>,
     /// What left its GPUs for the host and came back, in total; none if nothing did.
@@ -36,7 +36,7 @@ pub struct Line {
 
 /// The place of a static task in the program.
 #[derive(Debug, Serialize)]
-pub struct Place {
+pub struct TaskLocation {
     /// Its number in the module's report.
     pub id: u32,
     /// Source file of the module.
@@ -47,9 +47,9 @@ pub struct Place {
 
 /// One task. Bytes and nanoseconds.
 #[derive(Debug, Default, Serialize)]
-pub struct Entry {
+pub struct TaskTrace {
     /// None of a task that was bound at run time.
-    pub site: Option<Place>,
+    pub site: Option<TaskLocation>,
     /// What people know it by, where it has no site and is not simply the process's lazy task.
     pub label: Option<String>,
     /// Whether it was bound at run time.
@@ -102,12 +102,12 @@ pub struct LazyRecord {
     pub live_at_exit: u64,
 }
 
-impl Line {
+impl TraceLine {
     /// The line of this process.
-    pub fn new(tasks: Vec<Entry>) -> Line {
+    pub fn new(tasks: Vec<TaskTrace>) -> TraceLine {
         let executable = std::env::current_exe().ok();
         let name = executable.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-        Line {
+        TraceLine {
             version: 1,
             pid: std::process::id(),
             job: SETTINGS.job.clone(),
@@ -134,13 +134,13 @@ impl Line {
     }
 }
 
-struct Settings {
+struct TraceSettings {
     file: Option<PathBuf>,
     job: Option<String>,
 }
 
 /// As they were when the process was first asked for them: it may change its environment.
-static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
+static SETTINGS: LazyLock<TraceSettings> = LazyLock::new(|| TraceSettings {
     file: std::env::var_os("MGB_TRACE")
         .filter(|name| !name.is_empty())
         .map(Into::into),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mgb_interface::{Policy, Queue};
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
-use mgb_scheduler::broker::{Broker, Program, Rules, Snapshot};
+use mgb_scheduler::broker::{Broker, ProgramId, ServingRules, Snapshot};
 
 mod h200;
 
@@ -27,7 +27,7 @@ const ROUNDS: usize = 2000;
 const GIB: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Case {
+enum DecisionCase {
     Full,
     Aged,
     Hard,
@@ -36,13 +36,13 @@ enum Case {
     Grown,
 }
 
-const CASES: [Case; 6] = [
-    Case::Full,
-    Case::Aged,
-    Case::Hard,
-    Case::Grant,
-    Case::Mixed,
-    Case::Grown,
+const CASES: [DecisionCase; 6] = [
+    DecisionCase::Full,
+    DecisionCase::Aged,
+    DecisionCase::Hard,
+    DecisionCase::Grant,
+    DecisionCase::Mixed,
+    DecisionCase::Grown,
 ];
 
 fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
@@ -69,17 +69,17 @@ fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
 struct Bench {
     broker: Broker,
     snapshot: Snapshot,
-    case: Case,
+    case: DecisionCase,
     now: Duration,
     next: u64,
     running: Vec<u64>,
 }
 
 impl Bench {
-    fn new(policy: Policy, queue: Queue, case: Case) -> Bench {
-        let rules = Rules {
+    fn new(policy: Policy, queue: Queue, case: DecisionCase) -> Bench {
+        let rules = ServingRules {
             queue,
-            ..Rules::new(policy)
+            ..ServingRules::new(policy)
         };
         let gpus = (0..GPUS as u32).map(|index| h200::gpu(index, 140 * GIB, GIB / 2));
         let broker = Broker::new(gpus.collect(), rules);
@@ -91,14 +91,14 @@ impl Bench {
             next: 1,
             running: Vec::new(),
         };
-        if case == Case::Grown {
+        if case == DecisionCase::Grown {
             bench.learn();
         }
         // 16 on each GPU: 8.5 GiB with the context, 4 GiB are left.
         for _ in 0..RUNNING {
             let bytes = match case {
-                Case::Hard => GIB,
-                Case::Grown => 4 * GIB,
+                DecisionCase::Hard => GIB,
+                DecisionCase::Grown => 4 * GIB,
                 _ => 8 * GIB,
             };
             bench.ask(bytes, 64);
@@ -108,7 +108,7 @@ impl Bench {
         for number in 0..WAITING {
             bench.enqueue(number);
         }
-        if case == Case::Aged {
+        if case == DecisionCase::Aged {
             bench.now = Duration::from_secs(20);
         }
         bench
@@ -126,7 +126,7 @@ impl Bench {
     /// The oldest that runs ends, having grown as is expected of it.
     fn end(&mut self) {
         let client = self.running.remove(0);
-        if self.case == Case::Grown {
+        if self.case == DecisionCase::Grown {
             let grow = request(Op::Grow, 4 * GIB, 64, 0);
             assert_eq!(self.broker.request(client, 1, grow, self.now), None);
             let answers = self.broker.serve(&mut self.snapshot.clone(), self.now);
@@ -140,15 +140,15 @@ impl Bench {
     /// One more waits.
     fn enqueue(&mut self, number: u64) {
         match self.case {
-            Case::Full | Case::Aged => self.ask(16 * GIB, 264),
-            Case::Hard => self.ask(GIB, 100_000),
+            DecisionCase::Full | DecisionCase::Aged => self.ask(16 * GIB, 264),
+            DecisionCase::Hard => self.ask(GIB, 100_000),
             // The last of every fifty fits where one has ended, not beside those that run.
-            Case::Grant if number % 50 == 49 => self.ask(8 * GIB, 64),
-            Case::Grant => self.ask(16 * GIB, 264),
-            Case::Grown if number % 50 == 49 => self.ask(4 * GIB, 64),
-            Case::Grown => self.ask(16 * GIB, 264),
-            Case::Mixed if number % 50 == 49 => self.ask(8 * GIB - number, 20 + number % 44),
-            Case::Mixed => self.ask(16 * GIB + number * 4096, 264 + number),
+            DecisionCase::Grant if number % 50 == 49 => self.ask(8 * GIB, 64),
+            DecisionCase::Grant => self.ask(16 * GIB, 264),
+            DecisionCase::Grown if number % 50 == 49 => self.ask(4 * GIB, 64),
+            DecisionCase::Grown => self.ask(16 * GIB, 264),
+            DecisionCase::Mixed if number % 50 == 49 => self.ask(8 * GIB - number, 20 + number % 44),
+            DecisionCase::Mixed => self.ask(16 * GIB + number * 4096, 264 + number),
         }
     }
 
@@ -156,7 +156,7 @@ impl Bench {
         let client = self.next;
         self.next += 1;
         self.broker.arrive(client, client as u32);
-        self.broker.identify(client, Program::new(client % 7));
+        self.broker.identify(client, ProgramId::new(client % 7));
         let request = request(Op::Begin, bytes, blocks, client % 16);
         assert_eq!(self.broker.request(client, 0, request, self.now), None);
     }
@@ -175,7 +175,10 @@ impl Bench {
     }
 
     fn round(&mut self, at: usize) -> Duration {
-        let grants = matches!(self.case, Case::Grant | Case::Mixed | Case::Grown);
+        let grants = matches!(
+            self.case,
+            DecisionCase::Grant | DecisionCase::Mixed | DecisionCase::Grown
+        );
         if grants {
             self.end();
         }
@@ -202,7 +205,7 @@ fn main() {
         for queue in [Queue::Backfill, Queue::Shortest, Queue::Largest] {
             for case in CASES {
                 let policy: Policy = policy.parse().expect("a policy");
-                if case == Case::Hard && !policy.compute_hard() {
+                if case == DecisionCase::Hard && !policy.compute_hard() {
                     continue;
                 }
                 let mut bench = Bench::new(policy, queue, case);

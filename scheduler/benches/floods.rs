@@ -14,7 +14,7 @@ mod raw;
 
 use std::time::Duration;
 
-use floods::{Kind, Stage, Waits};
+use floods::{AttackKind, FloodStage, GrantWaits};
 
 /// Tasks of each honest client that are measured at a time.
 const ROUNDS: u64 = 500;
@@ -28,9 +28,9 @@ fn us(ns: u64) -> f64 {
 }
 
 /// The waits of the time with the median p99, and how long mgbd computes for a grant, in nanoseconds.
-fn measure(stage: &mut Stage) -> (Waits, u64) {
+fn measure(stage: &mut FloodStage) -> (GrantWaits, u64) {
     let began = stage.mgbd.cpu_ns();
-    let mut times: Vec<Waits> = (0..TIMES).map(|_| stage.go(ROUNDS)).collect();
+    let mut times: Vec<GrantWaits> = (0..TIMES).map(|_| stage.go(ROUNDS)).collect();
     let computed = stage.mgbd.cpu_ns() - began;
     let granted: u64 = times.iter().map(|waits| waits.granted).sum();
     times.sort_by_key(|waits| waits.p99);
@@ -40,8 +40,8 @@ fn measure(stage: &mut Stage) -> (Waits, u64) {
 /// A million tasks through one `mgbd` with a thousand clients: what it has in memory and how long grants
 /// take, as the tasks go by.
 fn many() {
-    let mut stage = Stage::new(false);
-    let crowd = stage.attack(Kind::Crowd);
+    let mut stage = FloodStage::new(false);
+    let crowd = stage.attack(AttackKind::Crowd);
     println!("clients: {}", stage.view().clients);
     println!("  tasks  median    p99  cpu   RSS KiB  (microseconds)");
     let slice = 100_000 / floods::CLIENTS as u64;
@@ -78,14 +78,14 @@ fn main() {
     println!(
         "             median    p99  cpu | median    p99  cpu | times | before  during   after |   log KiB offenders"
     );
-    for kind in Kind::ALL {
+    for kind in AttackKind::ALL {
         let name = kind.to_string();
         if !words.is_empty() && !words.contains(&name) {
             continue;
         }
-        let mut stage = Stage::new(true);
+        let mut stage = FloodStage::new(true);
         // A second core at rest makes the first one slower: what only computes there is the measure.
-        let burning = stage.attack(Kind::Burn);
+        let burning = stage.attack(AttackKind::Burn);
         stage.go(ROUNDS);
         let (before, cpu_before) = measure(&mut stage);
         drop(burning);

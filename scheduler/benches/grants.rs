@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::{BeginRequest, Client, Gpu, Need};
 use mgb_scheduler::daemon::{self, Config};
-use mgb_scheduler::node::{Memory, Node, NodeError, Resident};
+use mgb_scheduler::node::{GpuMemory, NodeDriver, NodeError, Resident};
 use rustix::event::{PollFd, PollFlags, poll};
 
 mod h200;
@@ -25,15 +25,15 @@ const ROUNDS: [(usize, usize); 2] = [(1, 20_000), (64, 1_000)];
 const WARM: usize = 200;
 
 /// Eight GPUs that nobody uses.
-struct Idle(Vec<Gpu>);
+struct IdleGpus(Vec<Gpu>);
 
-impl Idle {
-    fn new() -> Idle {
-        Idle((0..8).map(|index| h200::gpu(index, 140 * GIB, GIB / 2)).collect())
+impl IdleGpus {
+    fn new() -> IdleGpus {
+        IdleGpus((0..8).map(|index| h200::gpu(index, 140 * GIB, GIB / 2)).collect())
     }
 }
 
-impl Node for Idle {
+impl NodeDriver for IdleGpus {
     fn gpus(&self) -> &[Gpu] {
         &self.0
     }
@@ -42,8 +42,8 @@ impl Node for Idle {
         true
     }
 
-    fn memory(&self, _gpu: usize) -> Result<Memory, NodeError> {
-        Ok(Memory {
+    fn memory(&self, _gpu: usize) -> Result<GpuMemory, NodeError> {
+        Ok(GpuMemory {
             total: 140 * GIB,
             free: 140 * GIB,
         })
@@ -79,7 +79,7 @@ fn serve_grants(socket: &Path) {
         holder,
         ..Config::new(socket.to_owned())
     };
-    daemon::run(config, Box::new(Idle::new()), OwnedFd::from(stopped)).expect("mgbd runs");
+    daemon::run(config, Box::new(IdleGpus::new()), OwnedFd::from(stopped)).expect("mgbd runs");
 }
 
 /// Sends every message back, until its standard input ends.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use mgb_interface::{Policy, Queue};
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
-use mgb_scheduler::broker::{Activity, Broker, Program, Remembered, Rules, Snapshot};
+use mgb_scheduler::broker::{Activity, Broker, ProgramId, Remembered, ServingRules, Snapshot};
 use serde_json::Value;
 
 mod h200;
@@ -33,8 +33,8 @@ const ACTIVE: Duration = Duration::from_millis(500);
 
 /// A kind of job.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
-    program: Program,
+struct JobKind {
+    program: ProgramId,
     bytes: u64,
     before: Duration,
     held: Duration,
@@ -47,7 +47,7 @@ fn median(mut of: Vec<f64>) -> Duration {
 }
 
 /// The kinds of jobs in the documents that held memory once, and the capacity of a GPU.
-fn read(files: &[String]) -> (Vec<Kind>, u64) {
+fn read(files: &[String]) -> (Vec<JobKind>, u64) {
     let mut seen: BTreeMap<String, Vec<[f64; 4]>> = BTreeMap::new();
     let mut capacity = 0;
     for file in files {
@@ -78,8 +78,8 @@ fn read(files: &[String]) -> (Vec<Kind>, u64) {
     }
     let kind = |(number, of): (usize, Vec<[f64; 4]>)| {
         let part = |at: usize| median(of.iter().map(|one| one[at]).collect());
-        Kind {
-            program: Program::new(number as u64),
+        JobKind {
+            program: ProgramId::new(number as u64),
             bytes: of[0][0] as u64,
             before: part(1),
             held: part(2),
@@ -89,10 +89,10 @@ fn read(files: &[String]) -> (Vec<Kind>, u64) {
     (seen.into_values().enumerate().map(kind).collect(), capacity)
 }
 
-/// SplitMix64.
-struct Draw(u64);
+/// The SplitMix64 generator of random numbers.
+struct RandomDraw(u64);
 
-impl Draw {
+impl RandomDraw {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -101,10 +101,10 @@ impl Draw {
         ((mixed ^ mixed >> 31) % limit as u64) as usize
     }
 
-    fn list(&mut self, kinds: &[Kind], jobs: usize, small: usize, capacity: u64) -> Vec<Kind> {
-        let (little, large): (Vec<Kind>, Vec<Kind>) =
+    fn list(&mut self, kinds: &[JobKind], jobs: usize, small: usize, capacity: u64) -> Vec<JobKind> {
+        let (little, large): (Vec<JobKind>, Vec<JobKind>) =
             kinds.iter().partition(|kind| kind.bytes <= capacity / 4);
-        let mut list: Vec<Kind> = (0..jobs)
+        let mut list: Vec<JobKind> = (0..jobs)
             .map(|at| {
                 let from = if at < small { &little } else { &large };
                 from[self.below(from.len())]
@@ -118,23 +118,23 @@ impl Draw {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum ReplayEvent {
     Asks,
     Ends,
     Exits,
 }
 
 /// What came of a list.
-struct Outcome {
+struct ReplayOutcome {
     makespan: Duration,
     turnaround: Duration,
     longest_wait: Duration,
 }
 
 struct Replay<'a> {
-    jobs: &'a [Kind],
+    jobs: &'a [JobKind],
     broker: Broker,
-    events: BTreeSet<(Duration, Event, u64)>,
+    events: BTreeSet<(Duration, ReplayEvent, u64)>,
     /// By client: where it is since when.
     granted: BTreeMap<u64, (usize, Duration)>,
     asked: BTreeMap<u64, Duration>,
@@ -185,13 +185,13 @@ impl Replay<'_> {
             *longest_wait = (*longest_wait).max(now - self.asked[&client]);
             self.granted.insert(client, (gpu as usize, now));
             let held = self.jobs[client as usize - 1].held;
-            self.events.insert((now + held, Event::Ends, client));
+            self.events.insert((now + held, ReplayEvent::Ends, client));
         }
     }
 }
 
 /// Plays a list.
-fn replay(jobs: &[Kind], gpus: u32, capacity: u64, rules: Rules) -> Outcome {
+fn replay(jobs: &[JobKind], gpus: u32, capacity: u64, rules: ServingRules) -> ReplayOutcome {
     let (first, learned) = play(jobs, gpus, capacity, rules, &Remembered::default());
     match rules.queue {
         Queue::Shortest => play(jobs, gpus, capacity, rules, &learned).0,
@@ -201,12 +201,12 @@ fn replay(jobs: &[Kind], gpus: u32, capacity: u64, rules: Rules) -> Outcome {
 
 /// Plays a list once, under a broker that remembers this; what came of it, and what is remembered then.
 fn play(
-    jobs: &[Kind],
+    jobs: &[JobKind],
     gpus: u32,
     capacity: u64,
-    rules: Rules,
+    rules: ServingRules,
     remembered: &Remembered,
-) -> (Outcome, Remembered) {
+) -> (ReplayOutcome, Remembered) {
     let gpus = (0..gpus)
         .map(|index| h200::gpu(index, capacity, CONTEXT))
         .collect();
@@ -220,7 +220,7 @@ fn play(
     replay.broker.recall(remembered);
     for (at, job) in jobs.iter().enumerate() {
         let asks = PACE * at as u32 + job.before;
-        replay.events.insert((asks, Event::Asks, at as u64 + 1));
+        replay.events.insert((asks, ReplayEvent::Asks, at as u64 + 1));
         replay.broker.arrive(at as u64 + 1, at as u32 + 1);
         replay.broker.identify(at as u64 + 1, job.program);
     }
@@ -236,19 +236,19 @@ fn play(
         };
         now = then;
         match event {
-            Event::Asks => {
+            ReplayEvent::Asks => {
                 replay.asked.insert(client, now);
                 let request = replay.request(client, Op::Begin);
                 assert_eq!(replay.broker.request(client, 0, request, now), None);
             }
-            Event::Ends => {
+            ReplayEvent::Ends => {
                 let request = replay.request(client, Op::End);
                 assert_eq!(replay.broker.request(client, 0, request, now), Some(Reply::Done));
                 replay.granted.remove(&client);
                 let after = jobs[client as usize - 1].after;
-                replay.events.insert((now + after, Event::Exits, client));
+                replay.events.insert((now + after, ReplayEvent::Exits, client));
             }
-            Event::Exits => {
+            ReplayEvent::Exits => {
                 for room in replay.broker.die(client, now) {
                     replay.broker.freed(room.id);
                 }
@@ -258,7 +258,7 @@ fn play(
         replay.serve(now, &mut longest_wait);
     }
     assert!(!replay.broker.waiting(), "everybody was served");
-    let outcome = Outcome {
+    let outcome = ReplayOutcome {
         makespan: now,
         turnaround: turnarounds / jobs.len() as u32,
         longest_wait,
@@ -296,18 +296,18 @@ fn main() {
                     if queue == Queue::InOrder && patience != 10 {
                         continue;
                     }
-                    let rules = Rules {
+                    let rules = ServingRules {
                         queue,
                         patience: Duration::from_secs(patience),
-                        ..Rules::new(policy)
+                        ..ServingRules::new(policy)
                     };
-                    let outcomes: Vec<Outcome> = (1..=DRAWS)
+                    let outcomes: Vec<ReplayOutcome> = (1..=DRAWS)
                         .map(|seed| {
-                            let list = Draw(seed).list(&kinds, count, small, capacity);
+                            let list = RandomDraw(seed).list(&kinds, count, small, capacity);
                             replay(&list, gpus, capacity, rules)
                         })
                         .collect();
-                    let mean = |of: fn(&Outcome) -> Duration| {
+                    let mean = |of: fn(&ReplayOutcome) -> Duration| {
                         outcomes.iter().map(of).sum::<Duration>().as_secs_f64() / DRAWS as f64
                     };
                     println!(

@@ -34,7 +34,7 @@ const BYTES_PER_S: u64 = 16 << 30;
 /// A task that can go on elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mover {
-    /// The task.
+    /// The task that can go on elsewhere.
     pub key: TaskKey,
     /// Its GPU; index.
     pub gpu: usize,
@@ -50,9 +50,9 @@ pub struct Mover {
     pub costs: Vec<u64>,
 }
 
-/// A GPU.
+/// The room and the work of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GpuLoad {
     /// Bytes that are left.
     pub room: u64,
     /// How much work its processes have lately, in thousandths of what fills a GPU.
@@ -64,25 +64,25 @@ pub struct Place {
 /// A task and the GPU where it is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The task.
+    /// The task that moves.
     pub key: TaskKey,
-    /// GPU indices.
+    /// Index of the GPU that it leaves.
     pub from: usize,
-    /// The same.
+    /// Index of the GPU where it is to go.
     pub to: usize,
     /// A request waits for it. Else it evens out the work, if that is not done by itself ([`SETTLED`]).
     pub is_wanted: bool,
 }
 
 /// The next move, if there is one that pays. `lacks`: the requests that do not fit.
-pub fn choose(movers: &[Mover], places: &[Place], lacks: &[Lack]) -> Option<Move> {
+pub fn choose(movers: &[Mover], places: &[GpuLoad], lacks: &[Lack]) -> Option<Move> {
     let for_request = lacks.iter().find_map(|lack| make_room(movers, places, lack));
     for_request.or_else(|| even_out(movers, places))
 }
 
 /// The other GPUs where the task fits, the one with least work first.
-pub fn goals<'a>(mover: &'a Mover, places: &'a [Place]) -> impl Iterator<Item = usize> {
-    let is_open = |(to, place): &(usize, &Place)| {
+pub fn goals<'a>(mover: &'a Mover, places: &'a [GpuLoad]) -> impl Iterator<Item = usize> {
+    let is_open = |(to, place): &(usize, &GpuLoad)| {
         *to != mover.gpu && !place.closed && mover.costs.get(*to).is_some_and(|cost| *cost <= place.room)
     };
     let mut open: Vec<_> = places.iter().enumerate().filter(is_open).collect();
@@ -90,7 +90,7 @@ pub fn goals<'a>(mover: &'a Mover, places: &'a [Place]) -> impl Iterator<Item = 
     open.into_iter().map(|(to, _)| to)
 }
 
-fn make_room(movers: &[Mover], places: &[Place], lack: &Lack) -> Option<Move> {
+fn make_room(movers: &[Mover], places: &[GpuLoad], lack: &Lack) -> Option<Move> {
     if lack.waited < LEAST_WAIT {
         return None;
     }
@@ -106,7 +106,7 @@ fn make_room(movers: &[Mover], places: &[Place], lack: &Lack) -> Option<Move> {
     Some(mover.goes(to, true))
 }
 
-fn even_out(movers: &[Mover], places: &[Place]) -> Option<Move> {
+fn even_out(movers: &[Mover], places: &[GpuLoad]) -> Option<Move> {
     let gains = movers.iter().filter(|mover| has_stayed(mover) && is_cheap(mover));
     let gains = gains.filter_map(|mover| {
         let to = goals(mover, places).next()?;
@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    fn place(gib: u64, work: u32) -> Place {
-        Place {
+    fn place(gib: u64, work: u32) -> GpuLoad {
+        GpuLoad {
             room: gib * GIB,
             work,
             closed: false,
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn moved(movers: &[Mover], places: &[Place], lacks: &[Lack]) -> Option<(ClientId, usize)> {
+    fn moved(movers: &[Mover], places: &[GpuLoad], lacks: &[Lack]) -> Option<(ClientId, usize)> {
         choose(movers, places, lacks).map(|one| (one.key.client, one.to))
     }
 

@@ -6,7 +6,7 @@ pub type ClientId = u64;
 /// A set of clients, as far as decisions need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientSet {
-    /// No client.
+    /// The set without any client.
     #[default]
     Empty,
     /// This client only.

@@ -45,7 +45,7 @@
 //! others only when it cannot go on before they are gone.
 //!
 //! A call may need two tasks of its process at once, and asks for one after the other. To this module they
-//! are two tasks, of which the one that is there can be swapped out for the other's request ([`Way::Swap`] of
+//! are two tasks, of which the one that is there can be swapped out for the other's request ([`Remedy::Swap`] of
 //! its own process): the grants between those swaps let the call ask again, and no program go on. So the
 //! argument needs a bound from the asker: lazyrt makes one task of both after a few attempts, where they can
 //! be one (then the request is as large as what the call touches, and is granted, waits or is refused as a
@@ -68,10 +68,10 @@ pub const BUSY: Duration = Duration::from_secs(20);
 
 /// A process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// The client.
+pub struct GpuProcess {
+    /// The process's number as a client.
     pub client: ClientId,
-    /// GPU index.
+    /// Index of the GPU.
     pub gpu: usize,
     /// Bytes its tasks are charged there; 0: only a context.
     pub reserved: u64,
@@ -107,7 +107,7 @@ pub struct Blocked {
 
 /// A GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct GpuRoom {
     /// Bytes that can be granted: left in the ledger, and shown free by the driver.
     pub left: u64,
     /// Bytes the ledger has left beyond that: something outside it has them.
@@ -122,12 +122,12 @@ pub struct Room {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Remedy {
     /// The process is to swap out what it holds on the GPU.
     Swap {
-        /// The client.
+        /// The process that swaps out.
         client: ClientId,
-        /// GPU index.
+        /// Index of the GPU that it leaves.
         gpu: usize,
         /// Whose request it makes room for; its own: with its other tasks.
         whose: ClientId,
@@ -135,14 +135,14 @@ pub enum Way {
     /// The process has room on the GPU, and is to have it although others wait
     /// to grow, or are where somebody is to be alone.
     Admit {
-        /// The client.
+        /// The process that is admitted.
         client: ClientId,
-        /// GPU index.
+        /// Index of the GPU where it has room.
         gpu: usize,
     },
     /// Nobody can: the process's waiting requests are refused.
     Refuse {
-        /// The client.
+        /// The process that is refused.
         client: ClientId,
     },
 }
@@ -159,9 +159,9 @@ enum Count {
 /// The clients that wait for each other: none of their requests may go to a GPU
 /// where room may come from somebody outside the set. They hold something, or `joins` says so of a newcomer.
 fn ring(
-    holders: &[Holder],
+    holders: &[GpuProcess],
     blocked: &[Blocked],
-    rooms: &[Room],
+    rooms: &[GpuRoom],
     count: Count,
     joins: impl Fn(&Blocked) -> bool,
 ) -> BTreeSet<ClientId> {
@@ -190,14 +190,14 @@ fn ring(
 /// Whether somebody on the GPU may go on, given who cannot; for a request that wants to be `alone`, anybody
 /// at all.
 fn moves(
-    holders: &[Holder],
-    rooms: &[Room],
+    holders: &[GpuProcess],
+    rooms: &[GpuRoom],
     ring: &BTreeSet<ClientId>,
     gpu: usize,
     count: Count,
     alone: bool,
 ) -> bool {
-    let goes_on = |holder: &Holder| {
+    let goes_on = |holder: &GpuProcess| {
         let is_out = !ring.contains(&holder.client);
         let counts = count == Count::Contexts || holder.reserved > 0 || holder.alone;
         counts && (is_out || !holder.waits) || alone && holder.present && (is_out || !holder.still)
@@ -206,7 +206,7 @@ fn moves(
 }
 
 /// GPUs on which nobody who holds memory can go on.
-pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> GpuSet {
+pub fn stalled(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -> GpuSet {
     let ring = ring(holders, blocked, rooms, Count::Memory, |_| false);
     (0..rooms.len())
         .filter(|&gpu| !moves(holders, rooms, &ring, gpu, Count::Memory, false))
@@ -214,7 +214,7 @@ pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> GpuSe
 }
 
 /// Lets a request in that has wanted a GPU for itself very long, where all others on that GPU only wait.
-pub fn beside(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option<Way> {
+pub fn beside(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -> Option<Remedy> {
     let ring = ring(holders, blocked, rooms, Count::Memory, |request| request.aged);
     blocked
         .iter()
@@ -224,28 +224,28 @@ pub fn beside(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option
 
 /// Has a request that wants to be alone begin where its room is there, and other processes there are all that
 /// is in its way.
-fn let_in(holders: &[Holder], request: &Blocked, rooms: &[Room]) -> Option<Way> {
+fn let_in(holders: &[GpuProcess], request: &Blocked, rooms: &[GpuRoom]) -> Option<Remedy> {
     let open = |gpu: &usize| !is_closed(holders, request, *gpu) && has_room(holders, request, rooms, *gpu);
     let gpu = targets(request, rooms).find(open).filter(|_| request.alone)?;
     let client = request.client;
-    Some(Way::Admit { client, gpu })
+    Some(Remedy::Admit { client, gpu })
 }
 
 /// Whether another process's task has the GPU for itself.
-fn is_closed(holders: &[Holder], request: &Blocked, gpu: usize) -> bool {
+fn is_closed(holders: &[GpuProcess], request: &Blocked, gpu: usize) -> bool {
     holders
         .iter()
         .any(|holder| holder.gpu == gpu && holder.alone && holder.client != request.client)
 }
 
-fn has_context(holders: &[Holder], client: ClientId, gpu: usize) -> bool {
+fn has_context(holders: &[GpuProcess], client: ClientId, gpu: usize) -> bool {
     holders
         .iter()
         .any(|holder| holder.client == client && holder.gpu == gpu)
 }
 
 /// Whether the request could be granted on the GPU but for who else is there.
-fn has_room(holders: &[Holder], request: &Blocked, rooms: &[Room], gpu: usize) -> bool {
+fn has_room(holders: &[GpuProcess], request: &Blocked, rooms: &[GpuRoom], gpu: usize) -> bool {
     let room = rooms[gpu];
     if has_context(holders, request.client, gpu) {
         room.left >= request.bytes
@@ -263,7 +263,7 @@ enum Closed {
 
 /// Finds the way out; `None` if there is no deadlock, or what is in the way is
 /// not the ledger's: memory of foreign programs.
-pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option<Way> {
+pub fn resolve(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -> Option<Remedy> {
     let in_ring = ring(holders, blocked, rooms, Count::Memory, |_| false);
     let mut stuck: Vec<&Blocked> = blocked
         .iter()
@@ -290,7 +290,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
                 && let Some(gpu) = targets(request, rooms).find(|&gpu| is_closed(gpu) && has_room(gpu))
             {
                 let client = request.client;
-                return Some(Way::Admit { client, gpu });
+                return Some(Remedy::Admit { client, gpu });
             }
             // Nobody has to make room for it.
             if request.alone && targets(request, rooms).filter(open).any(has_room) {
@@ -317,14 +317,14 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
                 // The room is there already.
                 if !has_context(holders, request.client, gpu) && !rooms[gpu].full {
                     let client = request.client;
-                    return Some(Way::Admit { client, gpu });
+                    return Some(Remedy::Admit { client, gpu });
                 }
                 // It is for the driver or the queue to let it go.
                 ledger_suffices = true;
                 continue;
             };
             let client = victim.client;
-            return Some(Way::Swap {
+            return Some(Remedy::Swap {
                 client,
                 gpu,
                 whose: request.client,
@@ -336,19 +336,19 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
     }
     ring(holders, blocked, rooms, Count::Contexts, |_| false)
         .last()
-        .map(|&client| Way::Refuse { client })
+        .map(|&client| Remedy::Refuse { client })
 }
 
-fn targets<'a>(request: &'a Blocked, rooms: &'a [Room]) -> impl Iterator<Item = usize> + 'a {
+fn targets<'a>(request: &'a Blocked, rooms: &'a [GpuRoom]) -> impl Iterator<Item = usize> + 'a {
     (0..rooms.len()).filter(|gpu| request.gpus.contains(gpu))
 }
 
 /// Whether there would be room for the request on the GPU if others swapped out what they hold there: those
 /// that came after it, or anybody.
 pub fn can_make_room(
-    holders: &[Holder],
+    holders: &[GpuProcess],
     request: &Blocked,
-    rooms: &[Room],
+    rooms: &[GpuRoom],
     gpu: usize,
     anybody: bool,
 ) -> bool {
@@ -365,11 +365,11 @@ pub fn can_make_room(
 
 /// Who could make room for the request on the GPU, and how much.
 fn victims<'a>(
-    holders: &'a [Holder],
+    holders: &'a [GpuProcess],
     request: &'a Blocked,
     gpu: usize,
     anybody: bool,
-) -> impl Iterator<Item = (&'a Holder, u64)> + 'a {
+) -> impl Iterator<Item = (&'a GpuProcess, u64)> + 'a {
     holders
         .iter()
         .filter(move |h| h.gpu == gpu && (anybody || h.client >= request.client))

@@ -18,14 +18,14 @@
 //!
 //! Nobody is evicted twice for one request: a GPU has one eviction under way at a time.
 //!
-//! [`Rule`] says which rule mgbd follows: this one, or for comparison [`flexgpu`]'s.
+//! [`EvictionRule`] says which rule mgbd follows: this one, or for comparison [`flexgpu`]'s.
 
 pub mod flexgpu;
 mod rule;
 
 use std::time::Duration;
 
-pub use rule::Rule;
+pub use rule::EvictionRule;
 
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
@@ -45,10 +45,10 @@ pub const FAIR: Duration = Duration::from_secs(10);
 
 /// A process that has no work under way on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
-    /// The client.
+pub struct IdleProcess {
+    /// The process's number as a client.
     pub client: ClientId,
-    /// GPU index.
+    /// Index of the GPU.
     pub gpu: usize,
     /// Bytes that leave the GPU with it.
     pub bytes: u64,
@@ -122,21 +122,21 @@ pub struct Places {
 }
 
 /// Whom to evict from which GPU.
-pub fn choose(lacks: &[Lack], idle: &[Idle], places: &Places, speed: Speed) -> Vec<Idle> {
+pub fn choose(lacks: &[Lack], idle: &[IdleProcess], places: &Places, speed: Speed) -> Vec<IdleProcess> {
     let (mut closed, mut host) = (places.closed, places.host);
     let at_work = |gpu: usize| places.work.get(gpu).is_some_and(|work| *work >= AT_WORK);
-    let mut chosen: Vec<Idle> = Vec::new();
+    let mut chosen: Vec<IdleProcess> = Vec::new();
     for lack in lacks.iter().filter(|lack| lack.waited >= LEAST_WAIT) {
         let ways = lack.gpus.iter().filter(|(gpu, _)| !closed.contains(gpu));
         let ways = ways.filter_map(|&(gpu, bytes)| {
-            let there = |own: &&Idle| {
+            let there = |own: &&IdleProcess| {
                 let wait = longest_wait(own.bytes, speed) + FAIR;
                 let may = !at_work(gpu) || lack.waited >= wait;
                 own.gpu == gpu && own.client != lack.client && may && pays(own, lack.waited, speed)
             };
             fewest(idle.iter().filter(there).copied().collect(), bytes)
         });
-        let cost = |way: &Vec<Idle>| -> (u64, u32) {
+        let cost = |way: &Vec<IdleProcess>| -> (u64, u32) {
             let bytes = way.iter().map(|own| own.bytes).sum();
             (bytes, way.iter().map(|own| own.times).sum())
         };
@@ -158,7 +158,7 @@ pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
 }
 
 /// Whether evicting it is worth its copies, for a request that has waited for so long.
-fn pays(own: &Idle, waited: Duration, speed: Speed) -> bool {
+fn pays(own: &IdleProcess, waited: Duration, speed: Speed) -> bool {
     let copies = speed.both_ways(own.bytes);
     let has_aged = waited >= longest_wait(own.bytes, speed);
     let (due, stay) = match own.phase {
@@ -172,7 +172,7 @@ fn pays(own: &Idle, waited: Duration, speed: Speed) -> bool {
 
 /// Those whose memory together gives so many bytes: one process if one has enough, the smallest such; else
 /// the largest first. `None`: all together have too little.
-fn fewest(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
+fn fewest(mut there: Vec<IdleProcess>, bytes: u64) -> Option<Vec<IdleProcess>> {
     there.sort_by_key(|own| (own.bytes, own.times));
     if let Some(one) = there.iter().find(|own| own.bytes >= bytes) {
         return Some(vec![*one]);
@@ -214,8 +214,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn idle(client: ClientId, gpu: usize, gib: u64, idle_ms: u64) -> Idle {
-        Idle {
+    fn idle(client: ClientId, gpu: usize, gib: u64, idle_ms: u64) -> IdleProcess {
+        IdleProcess {
             client,
             gpu,
             bytes: gib * GIB,
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    fn clients(lacks: &[Lack], idle: &[Idle]) -> Vec<ClientId> {
+    fn clients(lacks: &[Lack], idle: &[IdleProcess]) -> Vec<ClientId> {
         let chosen = choose(lacks, idle, &places(0, u64::MAX), SPEED);
         chosen.iter().map(|own| own.client).collect()
     }
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_phases_makes_it_earlier_or_later() {
-        let known = |phase, idle_ms| Idle {
+        let known = |phase, idle_ms| IdleProcess {
             phase: Some(ms(phase)),
             ..idle(1, 0, 10, idle_ms)
         };
@@ -292,7 +292,7 @@ mod tests {
             let largest = found.iter().map(|own| own.0 << 20).max().unwrap_or(0);
             let wait = longest_wait(largest, SPEED) + if busy { FAIR } else { Duration::ZERO };
             let places = Places { work: vec![if busy { 2 * AT_WORK } else { 0 }], ..places(0, u64::MAX) };
-            let there: Vec<Idle> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| Idle {
+            let there: Vec<IdleProcess> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| IdleProcess {
                 client: client as ClientId,
                 gpu: 0,
                 bytes: mib << 20,

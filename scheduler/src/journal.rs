@@ -1,6 +1,6 @@
 //! The journal: what an `mgbd` takes down as it serves, so that the next one goes on where it was killed.
 //!
-//! It is a file of lines, one [`Record`] each, of which only the last can be torn. A line has all that one
+//! It is a file of lines, one [`JournalLine`] each, of which only the last can be torn. A line has all that one
 //! step changed: the entries of the ledger, and which requests it answered. A request of which no line says
 //! that it was answered has changed nothing, and is taken again.
 //!
@@ -13,15 +13,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::client::ClientId;
-use crate::ledger::{Changes, Context, Task, TaskKey};
+use crate::ledger::{Changes, ContextCharge, TaskHolding, TaskKey};
 use crate::node::health::{Ailment, States};
 
 /// A client, as its successor has to know it beside what it sends again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// The client.
+pub struct KnownClient {
+    /// The client's number.
     pub id: ClientId,
-    /// Its process.
+    /// The client's process id.
     pub pid: u32,
     /// Its account: mostly its user.
     #[serde(default)]
@@ -38,9 +38,9 @@ pub struct Known {
 /// A request, by its place in the client's channel and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Call {
-    /// The client.
+    /// The client that asked.
     pub client: ClientId,
-    /// The cell.
+    /// The channel's cell.
     pub cell: usize,
     /// The count of calls in the cell.
     pub seq: u64,
@@ -81,7 +81,7 @@ pub struct Numbered {
     /// Its user; `None` where a build wrote it that knew none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The job.
+    /// The job's number.
     pub job: u64,
     /// The number of its first device.
     pub first: u32,
@@ -94,19 +94,19 @@ pub struct Numbered {
 /// A job that was placed on several GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Its user.
+    /// The job's user.
     pub uid: u32,
-    /// The job.
+    /// The job's number.
     pub job: u64,
     /// Its GPUs, one bit each.
     pub gpus: u64,
-    /// Its processes.
+    /// The job's processes that are clients.
     pub members: Vec<ClientId>,
 }
 
-/// One line.
+/// One line of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct JournalLine {
     /// UUIDs of the GPUs, in the order in which clients name them. In the first line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
@@ -115,7 +115,7 @@ pub struct Record {
     pub next_client: ClientId,
     /// Clients that came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub came: Vec<Known>,
+    pub came: Vec<KnownClient>,
     /// Clients that are gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<ClientId>,
@@ -153,15 +153,15 @@ pub struct Image {
     pub gpus: Vec<String>,
     /// The number of the next client, at least.
     pub next_client: ClientId,
-    /// Clients.
-    pub clients: BTreeMap<ClientId, Known>,
+    /// The clients by number.
+    pub clients: BTreeMap<ClientId, KnownClient>,
     /// The ledger's tasks.
-    pub tasks: BTreeMap<TaskKey, Task>,
+    pub tasks: BTreeMap<TaskKey, TaskHolding>,
     /// Contexts, by client and GPU.
-    pub contexts: BTreeMap<(ClientId, usize), Context>,
+    pub contexts: BTreeMap<(ClientId, usize), ContextCharge>,
     /// The last request of each cell that was taken down, by client and cell.
     pub calls: BTreeMap<(ClientId, usize), (u64, Fate)>,
-    /// What holds.
+    /// What was ordered and still holds.
     pub standing: Standing,
 }
 
@@ -189,7 +189,7 @@ impl Image {
     }
 
     /// One more record.
-    pub fn apply(&mut self, record: Record) {
+    pub fn apply(&mut self, record: JournalLine) {
         if !record.gpus.is_empty() {
             self.gpus = record.gpus;
         }
@@ -235,7 +235,7 @@ impl Image {
     }
 
     /// The same as one record.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> JournalLine {
         let (mut waits, mut answered) = (Vec::new(), Vec::new());
         for (&(client, cell), &(seq, fate)) in &self.calls {
             let call = Call { client, cell, seq };
@@ -244,7 +244,7 @@ impl Image {
                 Fate::Answered => answered.push(call),
             }
         }
-        Record {
+        JournalLine {
             gpus: self.gpus.clone(),
             next_client: self.next_client,
             came: self.clients.values().copied().collect(),
@@ -277,14 +277,14 @@ mod tests {
         Call { client, cell, seq }
     }
 
-    fn line(record: &Record) -> Vec<u8> {
+    fn line(record: &JournalLine) -> Vec<u8> {
         let mut line = serde_json::to_vec(record).unwrap();
         line.push(b'\n');
         line
     }
 
-    fn known(id: ClientId) -> Known {
-        Known {
+    fn known(id: ClientId) -> KnownClient {
+        KnownClient {
             id,
             pid: id as u32 + 100,
             uid: 1000,
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    fn context(bytes: u64) -> Context {
-        Context {
+    fn context(bytes: u64) -> ContextCharge {
+        ContextCharge {
             bytes,
             overhead: 0,
             taken: 0,
@@ -303,29 +303,29 @@ mod tests {
         }
     }
 
-    fn some() -> Vec<Record> {
-        let came = Record {
+    fn some() -> Vec<JournalLine> {
+        let came = JournalLine {
             gpus: vec!["GPU-a".to_owned()],
             came: vec![known(1), known(2)],
             waits: vec![(call(1, 0, 1), Duration::from_secs(5))],
-            ..Record::default()
+            ..JournalLine::default()
         };
-        let granted = Record {
+        let granted = JournalLine {
             ledger: Changes {
                 contexts: vec![(1, 0, Some(context(9))), (2, 0, Some(context(8)))],
                 ..Changes::default()
             },
             answered: vec![call(1, 0, 1)],
-            ..Record::default()
+            ..JournalLine::default()
         };
-        let left = Record {
+        let left = JournalLine {
             gone: vec![2],
             standing: Some(Standing {
                 drained: 1,
                 ailments: vec![(0, vec![Ailment::Xid(79)])],
                 ..Standing::default()
             }),
-            ..Record::default()
+            ..JournalLine::default()
         };
         vec![came, granted, left]
     }

@@ -3,7 +3,7 @@
 //!
 //! A GPU is charged for the reservations of tasks, for what they are expected to need beyond those
 //! ([`Holding::headroom`]), for the contexts of processes that ever got a grant on it and what these are
-//! expected to take beside ([`Context`]), for tasks on their way to it ([`Arrival`]), and for what dead
+//! expected to take beside ([`ContextCharge`]), for tasks on their way to it ([`Arrival`]), and for what dead
 //! processes held until somebody says that it is free ([`Ledger::freed`]). Under a policy that knows no
 //! memory the ledger is *blind*: it keeps the same books and refuses nothing, but charges no GPU more than
 //! [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
@@ -27,12 +27,12 @@ use mgb_probe::Gpu;
 use mgb_probe::view::TaskState;
 
 use crate::client::ClientId;
-use crate::sms::{Shape, Sms, Spread};
+use crate::sms::{SmShape, Sms, Spread};
 
 use changes::Touched;
-pub use changes::{Changes, Task};
+pub use changes::{Changes, TaskHolding};
 pub use colocation::Colocation;
-pub use entries::{Arrival, Away, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
+pub use entries::{Arrival, Charges, ContextCharge, EvictedTime, Holding, LedgerError, Reclaiming, TaskKey};
 use tasks::Tasks;
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
@@ -45,12 +45,12 @@ pub struct Ledger {
     blind: bool,
     charges: Vec<Charges>,
     tasks: Tasks,
-    contexts: BTreeMap<(ClientId, usize), Context>,
+    contexts: BTreeMap<(ClientId, usize), ContextCharge>,
     /// By GPU: processes with a context.
     processes: Vec<u32>,
     /// By GPU: what runs on its multiprocessors, of tasks in `computing`.
     sms: Vec<Sms>,
-    computing: BTreeMap<TaskKey, (Shape, Spread)>,
+    computing: BTreeMap<TaskKey, (SmShape, Spread)>,
     /// Room for tasks on their way to another GPU.
     arrivals: BTreeMap<TaskKey, Arrival>,
     reclaiming: Vec<Reclaiming>,
@@ -82,7 +82,7 @@ impl Ledger {
         }
     }
 
-    /// The GPUs.
+    /// The GPUs that are charged.
     pub fn gpus(&self) -> &[Gpu] {
         &self.gpus
     }
@@ -136,7 +136,7 @@ impl Ledger {
             .map(|(client, count)| (*client, *count))
     }
 
-    /// One task.
+    /// What a task holds.
     pub fn task(&self, key: TaskKey) -> Option<&Holding> {
         self.tasks.get(&key)
     }

@@ -21,16 +21,16 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const FLUSH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Of the log of this process.
-static OF_PROCESS: OnceLock<&'static Counts> = OnceLock::new();
+static OF_PROCESS: OnceLock<&'static LogCounts> = OnceLock::new();
 
 /// Where lines are written to.
 pub struct Log {
     lines: Sender<Vec<u8>>,
-    counts: &'static Counts,
+    counts: &'static LogCounts,
 }
 
 #[derive(Default)]
-struct Counts {
+struct LogCounts {
     /// Bytes of the lines that are not written yet.
     unwritten: AtomicUsize,
     /// Lines that were lost and not told of.
@@ -55,7 +55,7 @@ impl Log {
     fn new(file: File) -> std::io::Result<Log> {
         let (lines, waiting) = channel();
         // A signal's handler may look at them as long as the process lives.
-        let counts: &'static Counts = Box::leak(Box::default());
+        let counts: &'static LogCounts = Box::leak(Box::default());
         let thread = std::thread::Builder::new().name("log".to_owned());
         thread.spawn(move || write_all(&file, &waiting, counts))?;
         Ok(Log { lines, counts })
@@ -92,7 +92,7 @@ pub fn flush() {
     }
 }
 
-impl Counts {
+impl LogCounts {
     fn flush(&self, timeout: Duration) {
         let mut waited = Duration::ZERO;
         while self.unwritten.load(Ordering::Acquire) > 0 && waited < timeout {
@@ -103,7 +103,7 @@ impl Counts {
 }
 
 /// Writes what comes, until nobody can write any more.
-fn write_all(file: &File, lines: &Receiver<Vec<u8>>, counts: &Counts) {
+fn write_all(file: &File, lines: &Receiver<Vec<u8>>, counts: &LogCounts) {
     for line in lines {
         if write(file, &line).is_err() {
             counts.lost.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ fn write_all(file: &File, lines: &Receiver<Vec<u8>>, counts: &Counts) {
 }
 
 /// Says how many lines were lost since that was last said, once the others are written.
-fn tell_of_lost(file: &File, counts: &Counts) {
+fn tell_of_lost(file: &File, counts: &LogCounts) {
     let lost = counts.lost.swap(0, Ordering::Relaxed);
     let text = format!("mgbd: {lost} lines of the log were lost: they could not be written in time\n");
     if lost > 0 && write(file, text.as_bytes()).is_err() {

@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser};
 use mgb_interface::{Policy, Queue};
 use mgb_probe::byte_size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
-use mgb_scheduler::eviction::Rule;
+use mgb_scheduler::eviction::EvictionRule;
 use mgb_scheduler::holder::Again;
 use mgb_scheduler::log::{Flush, Log};
 use mgb_scheduler::node::bounded::Bounded;
@@ -99,8 +99,8 @@ struct Options {
     no_swap: bool,
     /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu,
     /// whose memory is used least often while a kernel hides the copy
-    #[arg(long, value_name = "RULE", default_value_t = Rule::Pays, conflicts_with = "no_swap")]
-    evict_by: Rule,
+    #[arg(long, value_name = "RULE", default_value_t = EvictionRule::Pays, conflicts_with = "no_swap")]
+    evict_by: EvictionRule,
     /// Leave tasks on their GPUs although they could go on, on others
     #[arg(long)]
     no_move: bool,

@@ -10,10 +10,10 @@ use mgb_probe::lock_path;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-/// The note.
+/// What is written of an `mgbd` that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// Its process.
+    /// The process id of that `mgbd`.
     pub(crate) pid: u32,
     /// POSIX shared-memory names of its node views.
     #[serde(default)]

@@ -12,9 +12,9 @@ pub enum Users {
     Own,
     /// Processes in this group, by what the kernel says of them as they connect.
     Group {
-        /// Its name.
+        /// The group's name.
         name: String,
-        /// Its number.
+        /// The group's number.
         gid: u32,
     },
     /// Everybody on the node.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mgb_interface::Policy;
 use mgb_probe::wire::{Op, Request, Text};
 use mgb_probe::{Gpu, Need};
-use mgb_scheduler::broker::{Broker, Rules, Snapshot};
+use mgb_scheduler::broker::{Broker, ServingRules, Snapshot};
 use mgb_scheduler::node::capability;
 use mgb_scheduler::quota::{Account, Limits, Owner};
 
@@ -75,7 +75,7 @@ fn begin(number: u64) -> Request {
 
 #[test]
 fn counting_who_waits_costs_nothing_where_nobody_new_does() {
-    let mut broker = Broker::new(vec![gpu()], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![gpu()], ServingRules::new(Policy::Mgb));
     let at = Duration::from_secs;
     for user in 1..=USERS {
         let waiting = Limits {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::view::{NodeView, WaitView, WaitsFor};
 
-use common::{DRIVER_FILE, Daemon, MIB, Process, Setting, driver_files_open, wait_for};
+use common::{ClientProcess, DRIVER_FILE, Daemon, GpuSetting, MIB, driver_files_open, wait_for};
 
 /// Not a test: what the others start as client processes.
 #[test]
@@ -18,7 +18,7 @@ fn client_process() {
 
 #[test]
 fn tasks_are_granted_spread_and_given_back() {
-    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(2, 100 * MIB, MIB));
     let mut first = daemon.client("begin 60 map 60 say up sleep 60000");
     first.until("up");
     let mut second = daemon.client("begin 60 map 60 say up sleep 60000");
@@ -39,7 +39,9 @@ fn tasks_are_granted_spread_and_given_back() {
 #[test]
 fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
     let short = Duration::from_millis(100);
-    let daemon = Daemon::start_with(Setting::new(2, 100 * MIB, MIB), |config| config.patience = short);
+    let daemon = Daemon::start_with(GpuSetting::new(2, 100 * MIB, MIB), |config| {
+        config.patience = short
+    });
     let mut servers: Vec<_> = (0..2)
         .map(|_| daemon.client("whole 30 map 30 say up sleep 60000"))
         .collect();
@@ -69,7 +71,7 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
         )
     });
     // Where it gathers, it is served once there is room.
-    servers.iter_mut().for_each(Process::kill);
+    servers.iter_mut().for_each(ClientProcess::kill);
     first.kill();
     large.until("granted");
     large.finish();
@@ -79,7 +81,7 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
 /// Three programs that do not use MGB keep a GPU busy; they have little memory there.
 #[test]
 fn newcomers_keep_off_a_gpu_where_programs_outside_work() {
-    let setting = Setting::new(2, 100 * MIB, MIB);
+    let setting = GpuSetting::new(2, 100 * MIB, MIB);
     setting.utilisation.store(100, Ordering::Relaxed);
     let daemon = Daemon::start(setting);
     let mut first = daemon.client("blocks 64 begin 1 busy say up sleep 60000");
@@ -94,7 +96,7 @@ fn newcomers_keep_off_a_gpu_where_programs_outside_work() {
 
 #[test]
 fn a_program_in_a_host_phase_keeps_nobody_off_its_gpu() {
-    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(2, 100 * MIB, MIB));
     let busy = "blocks 256 begin 20 map 20 busy say up sleep 60000";
     let mut first = daemon.client(busy);
     first.until("up");
@@ -118,7 +120,7 @@ fn a_program_in_a_host_phase_keeps_nobody_off_its_gpu() {
 
 #[test]
 fn the_order_of_the_queue_is_told_and_kept() {
-    let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+    let daemon = Daemon::start_with(GpuSetting::new(1, 100 * MIB, MIB), |config| {
         config.policy = "schedgpu".parse().unwrap();
         config.queue = mgb_interface::Queue::InOrder;
     });
@@ -143,7 +145,7 @@ fn the_order_of_the_queue_is_told_and_kept() {
 
 #[test]
 fn what_never_fits_is_refused_with_both_figures() {
-    let daemon = Daemon::start(Setting::new(2, 80 << 30, 1 << 30));
+    let daemon = Daemon::start(GpuSetting::new(2, 80 << 30, 1 << 30));
     let mut client = daemon.client("begin 97280");
     assert_eq!(
         client.until("refused"),
@@ -155,9 +157,9 @@ fn what_never_fits_is_refused_with_both_figures() {
 #[test]
 fn four_that_grow_at_once_all_finish() {
     let context = MIB / 2;
-    let daemon = Daemon::start(Setting::new(1, 12 * 64 * MIB + 4 * context, context));
+    let daemon = Daemon::start(GpuSetting::new(1, 12 * 64 * MIB + 4 * context, context));
     // In 64ths of a GiB: what each holds, and what it asks for then.
-    let clients: Vec<Process> = [(231, 215), (87, 198), (120, 225), (248, 161)]
+    let clients: Vec<ClientProcess> = [(231, 215), (87, 198), (120, 225), (248, 161)]
         .into_iter()
         .map(|(hold, more)| {
             daemon.client(&format!(
@@ -181,7 +183,7 @@ fn four_that_grow_at_once_all_finish() {
 
 #[test]
 fn a_second_run_has_the_room_to_which_the_first_grew() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     daemon.client("begin 20 map 20 grow 50 end say done").finish();
     let mut second = daemon.client("begin 20 map 20 say up sleep 60000");
     second.until("up");
@@ -195,9 +197,9 @@ fn a_second_run_has_the_room_to_which_the_first_grew() {
 
 #[test]
 fn a_large_task_is_not_starved_by_small_ones() {
-    let setting = Setting::new(1, 100 * MIB, 0);
+    let setting = GpuSetting::new(1, 100 * MIB, 0);
     let daemon = Daemon::start_with(setting, |config| config.patience = Duration::from_millis(300));
-    let mut small: Vec<Process> = (0..3)
+    let mut small: Vec<ClientProcess> = (0..3)
         .map(|_| daemon.client("begin 40 map 40 say up sleep 200 end"))
         .collect();
     small[0].until("up");
@@ -223,7 +225,7 @@ fn a_large_task_is_not_starved_by_small_ones() {
 
 #[test]
 fn a_whole_process_task_outlives_its_channel() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let mut program = daemon.client("whole 60 exec sleep 60");
     program.until("execing");
     let view = daemon.wait_view("the task", |view| view.tasks.len() == 1);
@@ -243,7 +245,7 @@ fn a_whole_process_task_outlives_its_channel() {
 /// that ends every other program on the GPU.
 #[test]
 fn what_is_killed_at_work_stays_until_the_work_is_done() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let is_kept = |times| wait_for("mgbd to have the files", || driver_files_open() == times);
     let holding = |what: &str| format!("begin 60 map 60 keep {DRIVER_FILE} {what} say up sleep 60000");
     // An idle one is gone at once, and so is what it has done.
@@ -292,12 +294,12 @@ fn what_is_killed_at_work_stays_until_the_work_is_done() {
 
 #[test]
 fn a_context_being_made_is_not_taken_for_made() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, 10 * MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, 10 * MIB));
     // Of the 100 MiB: 30 foreign, 15 plain, 20 each with their contexts for two more.
     daemon.foreign(30 * MIB);
     let mut plain = daemon.client("whole 5 map 5 say up sleep 60000");
     plain.until("up");
-    let mut making: Vec<Process> = (0..2)
+    let mut making: Vec<ClientProcess> = (0..2)
         .map(|_| daemon.client("begin 10 list say listed sleep 60000"))
         .collect();
     for client in &mut making {
@@ -323,7 +325,7 @@ fn a_context_being_made_is_not_taken_for_made() {
 /// first GPU op.
 #[test]
 fn it_stays_while_a_program_that_hung_up_lives() {
-    let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+    let daemon = Daemon::start_with(GpuSetting::new(1, 100 * MIB, MIB), |config| {
         config.idle_exit = Some(Duration::from_millis(300));
     });
     let mut program = daemon.client("connect exec sleep 60");
@@ -337,7 +339,7 @@ fn it_stays_while_a_program_that_hung_up_lives() {
 
 #[test]
 fn a_forked_child_is_a_client_of_its_own() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let mut parent = daemon.client("begin 10 map 10 fork say back end begin 10 say again");
     parent.until("granted");
     parent.until("granted");
@@ -350,7 +352,7 @@ fn a_forked_child_is_a_client_of_its_own() {
 
 #[test]
 fn who_waits_when_mgbd_stops_is_told() {
-    let mut daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let mut holds = daemon.client("begin 90 map 90 say up sleep 60000");
     holds.until("up");
     let mut waits = daemon.client("begin 90");
@@ -372,7 +374,7 @@ fn who_waits_when_mgbd_stops_is_told() {
 #[test]
 fn threads_that_found_no_cell_are_told_as_well_when_mgbd_ends() {
     const THREADS: usize = 80;
-    let mut daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let mut holds = daemon.client("begin 90 map 90 say up sleep 60000");
     holds.until("up");
     let client = Arc::new(mgb_probe::Client::connect(&daemon.socket()).unwrap());
@@ -405,7 +407,7 @@ fn threads_that_found_no_cell_are_told_as_well_when_mgbd_ends() {
 
 #[test]
 fn only_killed_processes_count_as_dead_with_room() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     // As programs end that free nothing: with a task, and with a context.
     for script in ["begin 10 map 10 say up", "begin 10 map 10 end say up"] {
         let mut client = daemon.client(script);
@@ -425,7 +427,7 @@ fn only_killed_processes_count_as_dead_with_room() {
 
 #[test]
 fn it_ends_when_nobody_needs_it() {
-    let setting = Setting::new(1, 100 * MIB, MIB);
+    let setting = GpuSetting::new(1, 100 * MIB, MIB);
     let daemon = Daemon::start_with(setting, |config| {
         config.idle_exit = Some(Duration::from_millis(300));
     });
@@ -445,7 +447,7 @@ fn killing_clients_loses_no_room() {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(12);
-    let daemon = Daemon::start(Setting::new(2, 100 * MIB, 2 * MIB));
+    let daemon = Daemon::start(GpuSetting::new(2, 100 * MIB, 2 * MIB));
     let mut seed = 12345u64;
     let mut random = |below: u64| {
         // xorshift64: the moments differ, and are the same in every run.
@@ -455,7 +457,7 @@ fn killing_clients_loses_no_room() {
         seed % below
     };
     for _ in 0..rounds {
-        let mut clients: Vec<Process> = (0..8)
+        let mut clients: Vec<ClientProcess> = (0..8)
             .map(|_| {
                 let (hold, more) = (10 + random(20), 1 + random(15));
                 let half = hold / 2;
@@ -489,7 +491,7 @@ fn killing_clients_loses_no_room() {
 #[test]
 #[ignore = "a measurement"]
 fn how_long_calls_take() {
-    let daemon = Daemon::start(Setting::new(4, 100 * MIB, 0));
+    let daemon = Daemon::start(GpuSetting::new(4, 100 * MIB, 0));
     let client = mgb_probe::Client::connect(&daemon.socket()).unwrap();
     let mut times: Vec<Duration> = (0..5000)
         .map(|_| {

@@ -9,7 +9,7 @@ mod raw;
 
 use std::time::{Duration, Instant};
 
-use floods::{CLIENTS, Kind, Stage};
+use floods::{AttackKind, CLIENTS, FloodStage};
 
 /// Tasks that each honest client begins and ends beside each kind.
 const ROUNDS: u64 = 100;
@@ -42,8 +42,8 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 
 #[test]
 fn whatever_floods_mgbd_the_others_are_served() {
-    for kind in Kind::ALL {
-        let mut stage = Stage::new(false);
+    for kind in AttackKind::ALL {
+        let mut stage = FloodStage::new(false);
         // Before anybody looks at the view, who has descriptors there for a moment.
         let (descriptors, threads) = stage.mgbd.descriptors_and_threads();
         let (pid, before) = (stage.view().mgbd_pid, stage.mgbd.resident_bytes());

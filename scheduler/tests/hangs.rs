@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use common::fuse::Fuse;
-use common::{Daemon, MIB, Process, Setting, alive, raw, run_mgbd, wait_for};
+use common::{ClientProcess, Daemon, GpuSetting, MIB, alive, raw, run_mgbd, wait_for};
 use mgb_interface::holder::report;
 use mgb_probe::Client;
-use mgb_probe::hello::Answer;
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::wire::{MOST_KEPT, Opening};
 use mgb_scheduler::Users;
 use mgb_scheduler::daemon::Config;
@@ -54,7 +54,7 @@ fn sender_process() {
     wait_for("to be refused for it", || {
         let connection = raw::connect(Path::new(&socket)).unwrap();
         let _ = raw::try_send(&connection, &opening, &files);
-        let Ok(Some(Answer::Refused { reason, .. })) = raw::answer(&connection) else {
+        let Ok(Some(HelloAnswer::Refused { reason, .. })) = raw::answer(&connection) else {
             return false;
         };
         reason.contains("cannot be closed")
@@ -62,8 +62,8 @@ fn sender_process() {
     println!("refused");
 }
 
-fn setting() -> Setting {
-    Setting::new(1, 100 * MIB, MIB)
+fn setting() -> GpuSetting {
+    GpuSetting::new(1, 100 * MIB, MIB)
 }
 
 /// A file system with this program, after which `daemon` is declared: what waits for it ends before `mgbd`
@@ -73,7 +73,7 @@ fn file_system() -> Option<Fuse> {
 }
 
 /// Waits for a client's good end, without waiting for ever.
-fn is_served(client: Process) {
+fn is_served(client: ClientProcess) {
     wait_for("a client to be served", || !alive(client.child.id()));
     client.finish();
 }
@@ -86,7 +86,7 @@ fn a_program_on_a_file_system_that_hangs_keeps_nobody_waiting() {
     let Some(fuse) = file_system() else { return };
     fuse.hang_for(std::process::id());
     let script = "begin 10 map 10 say up sleep 60000";
-    let mut stuck: Vec<Process> = (0..4)
+    let mut stuck: Vec<ClientProcess> = (0..4)
         .map(|_| daemon.client_of(&fuse.program(), script))
         .collect();
     wait_for("what hangs to be asked about", || fuse.unanswered() > 0);
@@ -166,7 +166,7 @@ fn where_a_file_system_hangs_mgbd_can_be_killed_and_followed() {
 #[test]
 fn a_driver_that_hangs_or_fails_keeps_nobody_waiting_and_foreign_memory_is_not_forgotten() {
     for hangs in [true, false] {
-        let daemon = Daemon::start(Setting {
+        let daemon = Daemon::start(GpuSetting {
             bounded: true,
             ..setting()
         });

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use common::{DRIVER_FILE, Daemon, MIB, Setting, alive, run_mgbd, wait_for};
+use common::{DRIVER_FILE, Daemon, GpuSetting, MIB, alive, run_mgbd, wait_for};
 use mgb_interface::holder::report;
 use mgb_probe::Client;
 use mgb_scheduler::daemon::Config;
@@ -62,10 +62,10 @@ while read -r line; do
 done
 "#;
 
-fn setting() -> Setting {
-    Setting {
+fn setting() -> GpuSetting {
+    GpuSetting {
         mps: true,
-        ..Setting::new(1, 100 * MIB, MIB)
+        ..GpuSetting::new(1, 100 * MIB, MIB)
     }
 }
 
@@ -78,15 +78,15 @@ fn with_mps(folder: &Path) -> impl FnOnce(&mut Config) + use<> {
 }
 
 /// An `mgbd` whose GPUs want MPS. Whoever kills it starts it in a process.
-struct Node {
+struct MpsDaemon {
     daemon: Daemon,
 }
 
-impl Node {
-    fn new() -> Node {
+impl MpsDaemon {
+    fn new() -> MpsDaemon {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("memory")).unwrap();
-        let node = Node {
+        let node = MpsDaemon {
             daemon: Daemon::over(folder, setting()),
         };
         node.install(CONTROL);
@@ -190,7 +190,7 @@ impl Node {
 
 #[test]
 fn the_last_one_out_stops_mps() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     wait_for("mgbd to answer", || {
         Client::observe(&node.daemon.socket()).is_ok()
@@ -222,7 +222,7 @@ fn the_last_one_out_stops_mps() {
 
 #[test]
 fn mps_goes_on_under_a_client_when_mgbd_is_stopped_and_the_next_one_adopts_it() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     let mut client = node.daemon.client("begin 10 map 10 say up await say done");
     client.until("up");
@@ -252,7 +252,7 @@ fn mps_goes_on_under_a_client_when_mgbd_is_stopped_and_the_next_one_adopts_it() 
 
 #[test]
 fn a_killed_mgbd_leaves_mps_and_the_files_of_programs_at_work() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     let mut first = node.start_process();
     let mut works = node.daemon.client(&format!(
         "begin 10 map 10 keep {DRIVER_FILE} busy say up sleep 60000"
@@ -285,7 +285,7 @@ fn a_killed_mgbd_leaves_mps_and_the_files_of_programs_at_work() {
 }
 
 /// Kills the holder, and its MPS by hand.
-fn end_holder(node: &Node) {
+fn end_holder(node: &MpsDaemon) {
     for pid in node.holders() {
         kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
     }
@@ -294,7 +294,7 @@ fn end_holder(node: &Node) {
 
 #[test]
 fn a_killed_mgbd_without_a_successor_takes_mps_with_it_once_its_programs_have_ended() {
-    let node = Node::new();
+    let node = MpsDaemon::new();
     let mut mgbd = node.start_process();
     let mut client = node.daemon.client("begin 10 map 10 say up await say done");
     client.until("up");
@@ -309,7 +309,7 @@ fn a_killed_mgbd_without_a_successor_takes_mps_with_it_once_its_programs_have_en
 
 #[test]
 fn a_killed_holder_is_replaced_and_mps_goes_on() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     let mut client = node.daemon.client(&format!(
         "begin 10 map 10 keep {DRIVER_FILE} say up await say done"
@@ -329,7 +329,7 @@ fn a_killed_holder_is_replaced_and_mps_goes_on() {
 
 #[test]
 fn an_mps_that_dies_is_started_again() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     let mut client = node.daemon.client("begin 10 map 10 say up await say done");
     client.until("up");
@@ -363,7 +363,7 @@ fn an_mps_that_dies_is_started_again() {
 
 #[test]
 fn the_socket_of_a_killed_holder_is_in_nobodys_way() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     let mut client = node.daemon.client("begin 10 map 10 say up await say done");
     client.until("up");
@@ -382,7 +382,7 @@ fn the_socket_of_a_killed_holder_is_in_nobodys_way() {
 /// A child of a program, of which mgbd does not know.
 #[test]
 fn mps_is_not_stopped_under_a_client_that_only_mps_knows() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     wait_for("mgbd to answer", || {
         Client::observe(&node.daemon.socket()).is_ok()
@@ -400,7 +400,7 @@ fn mps_is_not_stopped_under_a_client_that_only_mps_knows() {
 
 #[test]
 fn a_holder_of_another_version_is_left_alone() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     let path = node.folder().join("mgbd.sock.private/holder");
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -431,7 +431,7 @@ fn a_holder_of_another_version_is_left_alone() {
 }
 
 /// A line to the holder, which has greeted.
-fn line_to_holder(node: &Node) -> OwnedFd {
+fn line_to_holder(node: &MpsDaemon) -> OwnedFd {
     let path = node.folder().join("mgbd.sock.private/holder");
     let kind = SocketType::SEQPACKET;
     let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -451,7 +451,7 @@ fn heard(line: &OwnedFd, flags: RecvFlags) -> rustix::io::Result<String> {
 /// for that.
 #[test]
 fn who_asks_the_holder_does_not_wait_for_an_mgbd_that_comes() {
-    let mut node = Node::new();
+    let mut node = MpsDaemon::new();
     node.start();
     wait_for("a holder", || report(&node.daemon.socket()).is_some());
     // Where this process is held up the other one may be turned away first.

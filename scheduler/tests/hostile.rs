@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use common::raw::{Intruder, SEALS, answer, bell, memory, request, try_send};
-use common::{DRIVER_FILE, Daemon, MIB, Setting, driver_files_open, wait_for};
+use common::{DRIVER_FILE, Daemon, GpuSetting, MIB, driver_files_open, wait_for};
 use mgb_interface::Policy;
-use mgb_probe::hello::Answer;
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::wire::{
     ANSWERED, CHANNEL_BYTES, IDLE, KEEP, OLDEST, Op, Opening, POSTED, Reply, Request, VERSION,
 };
@@ -27,7 +27,7 @@ fn client_process() {
 
 /// With a holder, which has what clients connect by as well.
 fn daemon() -> Daemon {
-    Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+    Daemon::start_with(GpuSetting::new(1, 100 * MIB, MIB), |config| {
         config.holder = Some(env!("CARGO_BIN_EXE_mgbd").into());
     })
 }
@@ -49,14 +49,14 @@ fn send(socket: &OwnedFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) {
 }
 
 /// Says hello in some way; returns `mgbd`'s answer, or `None` if it hung up.
-fn open(socket: &OwnedFd, opening: &[u8], descriptors: &[BorrowedFd<'_>]) -> Option<Answer> {
+fn open(socket: &OwnedFd, opening: &[u8], descriptors: &[BorrowedFd<'_>]) -> Option<HelloAnswer> {
     send(socket, opening, descriptors);
     answer(socket).unwrap()
 }
 
-fn refusal(answer: Option<Answer>) -> String {
+fn refusal(answer: Option<HelloAnswer>) -> String {
     match answer {
-        Some(Answer::Refused { reason, .. }) => reason,
+        Some(HelloAnswer::Refused { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -78,7 +78,7 @@ fn broken_handshakes_are_refused() {
     assert!(refused(&later.encode(), &both).contains("version 77"));
     // The last build's, and the next one's, which speaks this version too.
     let welcome = |opening: &[u8]| match open(&connect(&daemon), opening, &both) {
-        Some(Answer::Hello(hello)) => hello.version,
+        Some(HelloAnswer::Hello(hello)) => hello.version,
         other => panic!("{other:?}"),
     };
     (later.version, later.oldest) = (OLDEST, OLDEST);
@@ -269,7 +269,9 @@ fn nonsense_requests_are_answered_and_change_nothing() {
 #[test]
 fn requests_for_all_bytes_there_are_end_no_mgbd_that_knows_no_memory() {
     for policy in [Policy::Sa, Policy::Cg(2)] {
-        let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| config.policy = policy);
+        let daemon = Daemon::start_with(GpuSetting::new(1, 100 * MIB, MIB), |config| {
+            config.policy = policy
+        });
         let intruder = intrude(&daemon);
         for (task, bytes) in [(1, u64::MAX), (2, u64::MAX - MIB), (3, 1 << 49), (4, u64::MAX)] {
             intruder.post(0, &request(Op::Begin, task, bytes));

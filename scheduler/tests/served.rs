@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use common::{Daemon, MIB, Setting, raw};
-use mgb_probe::hello::Answer;
+use common::{Daemon, GpuSetting, MIB, raw};
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::wire::{CHANNEL_BYTES, Opening};
 use mgb_scheduler::Users;
 
@@ -37,8 +37,8 @@ fn guest_process() {
     let files = [memory.as_fd(), doorbell.as_fd()];
     raw::try_send(&connection, &Opening::new(0, 0).encode(), &files).unwrap();
     match raw::answer(&connection).unwrap() {
-        Some(Answer::Hello(_)) => println!("is served"),
-        Some(Answer::Refused { reason, .. }) => println!("is refused: {reason}"),
+        Some(HelloAnswer::Hello(_)) => println!("is served"),
+        Some(HelloAnswer::Refused { reason, .. }) => println!("is refused: {reason}"),
         None => println!("is cut off"),
     }
 }
@@ -63,7 +63,7 @@ fn a_group_is_served_and_others_are_not_at_a_socket_that_is_open_to_all() {
     let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     open(folder.path(), 0o755);
     std::fs::create_dir(folder.path().join("memory")).unwrap();
-    let mut daemon = Daemon::over(folder, Setting::new(1, 100 * MIB, MIB));
+    let mut daemon = Daemon::over(folder, GpuSetting::new(1, 100 * MIB, MIB));
     let listener = raw::listen(&daemon.socket());
     open(&daemon.socket(), 0o666);
     daemon.start_again_with(|config| {

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Daemon, MIB, Process, Setting};
+use common::{ClientProcess, Daemon, GpuSetting, MIB};
 
 /// Not a test: what the others start as client processes.
 #[test]
@@ -16,16 +16,16 @@ fn client_process() {
 /// too long.
 #[test]
 fn a_turn_at_the_driver_ends_with_its_process_or_by_time() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     daemon.client("turn over turn over say done").finish();
-    let mut holders: Vec<Process> = (0..4)
+    let mut holders: Vec<ClientProcess> = (0..4)
         .map(|_| {
             let mut holder = daemon.client("turn say up sleep 60000");
             holder.until("up");
             holder
         })
         .collect();
-    let waited = |client: &mut Process| -> u64 {
+    let waited = |client: &mut ClientProcess| -> u64 {
         let line = client.until("turn after");
         line.split(' ').nth(2).unwrap().parse().unwrap()
     };

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::{Daemon, MIB, Setting, wait_for};
+use common::{Daemon, GpuSetting, MIB, wait_for};
 use mgb_probe::view::{self, SEGMENT_BYTES, ViewError};
 
 /// Not a test: what the others start as client processes.
@@ -23,7 +23,7 @@ fn file_of(name: &str) -> PathBuf {
 
 #[test]
 fn the_view_is_for_reading_only() {
-    let mut daemon = Daemon::start(Setting::new(3, 100 * MIB, MIB));
+    let mut daemon = Daemon::start(GpuSetting::new(3, 100 * MIB, MIB));
     let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
     assert_eq!(observer.hello().client_pid, Some(std::process::id()));
     let name = observer.hello().view.clone().unwrap();
@@ -40,7 +40,7 @@ fn the_view_is_for_reading_only() {
 /// Programs take memory without a word to mgbd, and who watches wants to see when.
 #[test]
 fn who_watches_sees_what_the_driver_says_now() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, 0));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, 0));
     let mut client = daemon.client("begin 60 map 60 say up sleep 60000");
     client.until("up");
     let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
@@ -59,7 +59,7 @@ fn who_watches_sees_what_the_driver_says_now() {
 /// As root of a container that has the node's `/dev/shm` does, or a program of mgbd's user.
 #[test]
 fn a_view_that_is_cut_short_ends_nobody_and_is_whole_again() {
-    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
     let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
     let name = observer.hello().view.clone().unwrap();
     std::fs::set_permissions(file_of(&name), Permissions::from_mode(0o600)).unwrap();

@@ -75,7 +75,7 @@ enum When {
 
 /// One rule, and how far it is.
 #[derive(Debug)]
-struct Rule {
+struct FailRule {
     what: What,
     device: Option<usize>,
     when: When,
@@ -85,14 +85,14 @@ struct Rule {
     struck: AtomicBool,
 }
 
-struct Plan {
-    rules: Vec<Rule>,
+struct FailPlan {
+    rules: Vec<FailRule>,
     start: u64,
 }
 
-impl Plan {
+impl FailPlan {
     /// Whether it is the time of a rule that goes by time, or the file of one that goes by a file is there.
-    fn is_due(&self, rule: &Rule) -> bool {
+    fn is_due(&self, rule: &FailRule) -> bool {
         match rule.when {
             When::After(length) => clock::now() >= self.start + length,
             When::File(path) => path.exists(),
@@ -101,9 +101,9 @@ impl Plan {
     }
 }
 
-static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+static PLAN: OnceLock<Option<FailPlan>> = OnceLock::new();
 
-fn parse(text: &str) -> std::result::Result<Vec<Rule>, BadPlan> {
+fn parse(text: &str) -> std::result::Result<Vec<FailRule>, BadPlan> {
     let rules = text.split(',').map(|rule| {
         parse_rule(rule.trim()).map_err(|reason| BadPlan {
             text: text.to_owned(),
@@ -113,7 +113,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Rule>, BadPlan> {
     rules.collect()
 }
 
-fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
+fn parse_rule(rule: &str) -> std::result::Result<FailRule, String> {
     let (subject, moment) = rule
         .split_once('@')
         .ok_or_else(|| format!("{rule:?} says no moment"))?;
@@ -184,7 +184,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     if matches!(what, What::Device | What::Health) && device.is_none() {
         return Err("no device is named".to_owned());
     }
-    Ok(Rule {
+    Ok(FailRule {
         what,
         device,
         when,
@@ -206,7 +206,7 @@ pub fn prepare() -> Result {
     match parse(&text) {
         Ok(rules) => {
             let start = clock::now();
-            PLAN.get_or_init(|| Some(Plan { rules, start }));
+            PLAN.get_or_init(|| Some(FailPlan { rules, start }));
             Ok(())
         }
         Err(error) => {
@@ -241,7 +241,7 @@ impl What {
     }
 }
 
-impl Rule {
+impl FailRule {
     fn strike(&self, device: usize) -> Result {
         if !self.struck.swap(true, Relaxed) {
             say(&format!(
@@ -372,7 +372,7 @@ pub fn slowness(device: usize) -> u64 {
     slowed(&plan.rules, device, clock::now().saturating_sub(plan.start))
 }
 
-fn slowed(rules: &[Rule], device: usize, passed: u64) -> u64 {
+fn slowed(rules: &[FailRule], device: usize, passed: u64) -> u64 {
     let factors = rules.iter().filter_map(|rule| match (rule.what, rule.when) {
         (What::Slow(factor), When::After(length)) => {
             let here = rule.device.is_none_or(|own| own == device);

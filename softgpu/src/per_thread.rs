@@ -84,9 +84,9 @@ mod tests {
     static ENDED: AtomicUsize = AtomicUsize::new(0);
 
     #[derive(Default)]
-    struct Value(u32);
+    struct CountedDrop(u32);
 
-    impl Drop for Value {
+    impl Drop for CountedDrop {
         fn drop(&mut self) {
             ENDED.fetch_add(self.0 as usize, Ordering::SeqCst);
         }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own_until_it_ends() {
-        static VALUES: PerThread<Value> = PerThread::new();
+        static VALUES: PerThread<CountedDrop> = PerThread::new();
         VALUES.with(|value| value.0 = 100);
         for _ in 0..3 {
             let other = std::thread::spawn(|| {

@@ -10,9 +10,9 @@ use crate::device::Gpu;
 use crate::error::Result;
 use crate::graph::capture;
 use crate::memory::region::Side;
-use crate::stream::Stream;
-use crate::transfer::{Copy, Fill, Transfer, Way};
-use crate::work::{Action, Work};
+use crate::stream::DeviceStream;
+use crate::transfer::{CopyDirection, Fill, MemoryCopy, Transfer};
+use crate::work::{Action, DeviceWork};
 
 /// Copies from pageable memory up to this size go through a buffer, as the driver does it.
 const BUFFERED: usize = 64 << 10;
@@ -21,7 +21,7 @@ const BUFFERED: usize = 64 << 10;
 ///
 /// # Errors
 /// What went wrong, with it or with the device before.
-pub fn wait(stream: &Arc<Stream>, work: Work) -> Result {
+pub fn wait(stream: &Arc<DeviceStream>, work: DeviceWork) -> Result {
     capture::refuse(stream)?;
     work.gpu.streams.run(stream, |turn| {
         work.gpu.check()?;
@@ -34,7 +34,7 @@ pub fn wait(stream: &Arc<Stream>, work: Work) -> Result {
 ///
 /// # Errors
 /// Those of capturing.
-pub fn issue(stream: &Arc<Stream>, work: Work) -> Result {
+pub fn issue(stream: &Arc<DeviceStream>, work: DeviceWork) -> Result {
     let Some(work) = capture::take(stream, work)? else {
         return Ok(());
     };
@@ -51,9 +51,9 @@ pub fn issue(stream: &Arc<Stream>, work: Work) -> Result {
 ///
 /// # Errors
 /// Those of waiting; what goes wrong later sticks to the device.
-pub fn transfer(gpu: &'static Gpu, stream: &Arc<Stream>, transfer: Transfer) -> Result {
+pub fn transfer(gpu: &'static Gpu, stream: &Arc<DeviceStream>, transfer: Transfer) -> Result {
     let copy = transfer.copy;
-    let work = Work {
+    let work = DeviceWork {
         gpu,
         action: Action::Copy(transfer),
     };
@@ -61,14 +61,14 @@ pub fn transfer(gpu: &'static Gpu, stream: &Arc<Stream>, transfer: Transfer) -> 
         return issue(stream, work);
     }
     let one_row = copy.size.height == 1 && copy.size.depth == 1;
-    if transfer.way != Way::ToDevice || !one_row || copy.size.width > BUFFERED {
+    if transfer.way != CopyDirection::ToDevice || !one_row || copy.size.width > BUFFERED {
         return wait(stream, work);
     }
     // SAFETY: the source of a copy is readable for its size: contract of the copy functions.
     let kept = unsafe { std::slice::from_raw_parts(copy.from.at as *const u8, copy.size.width) }.to_vec();
     gpu.streams.submit(stream, move |turn| {
         let action = Action::Copy(transfer.with_source(Side::plain(kept.as_ptr() as usize)));
-        Work { gpu, action }.run_later(turn);
+        DeviceWork { gpu, action }.run_later(turn);
     });
     Ok(())
 }
@@ -77,16 +77,16 @@ pub fn transfer(gpu: &'static Gpu, stream: &Arc<Stream>, transfer: Transfer) -> 
 ///
 /// # Errors
 /// What is wrong with the device by the time the copy's turn came.
-pub fn transfer_and_wait(gpu: &'static Gpu, stream: &Arc<Stream>, transfer: Transfer) -> Result {
+pub fn transfer_and_wait(gpu: &'static Gpu, stream: &Arc<DeviceStream>, transfer: Transfer) -> Result {
     let action = Action::Copy(transfer);
-    wait(stream, Work { gpu, action })
+    wait(stream, DeviceWork { gpu, action })
 }
 
 /// Copies in a stream, and waits until it is done.
 ///
 /// # Errors
 /// What is wrong with the copy, or with the device by the time the copy's turn came.
-pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32) -> Result {
+pub fn copy(gpu: &'static Gpu, stream: &Arc<DeviceStream>, copy: MemoryCopy, kind: u32) -> Result {
     if copy.size.bytes() == 0 {
         return Ok(());
     }
@@ -97,7 +97,7 @@ pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32) -> R
 ///
 /// # Errors
 /// What is wrong with the copy; what goes wrong later sticks to the device.
-pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32) -> Result {
+pub fn copy_async(gpu: &'static Gpu, stream: &Arc<DeviceStream>, copy: MemoryCopy, kind: u32) -> Result {
     if copy.size.bytes() == 0 {
         return Ok(());
     }
@@ -108,13 +108,13 @@ pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32
 ///
 /// # Errors
 /// What is wrong with the range; without waiting, what goes wrong later sticks to the device.
-pub fn fill(gpu: &'static Gpu, stream: &Arc<Stream>, fill: Fill, wait: bool) -> Result {
+pub fn fill(gpu: &'static Gpu, stream: &Arc<DeviceStream>, fill: Fill, wait: bool) -> Result {
     if fill.size.bytes() == 0 {
         return Ok(());
     }
     fill.check()?;
     let action = Action::Fill(fill);
-    let work = Work { gpu, action };
+    let work = DeviceWork { gpu, action };
     if wait {
         self::wait(stream, work)
     } else {

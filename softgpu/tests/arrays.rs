@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use common::{MIB, in_child, ok};
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy::{DEVICE_TO_HOST as TO_HOST, HOST_TO_DEVICE as TO_DEVICE};
-use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr, Pos};
+use mgb_abi::copy3d::{CopySide, CudaExtent, Memcpy3DParms, PitchedPtr, Pos};
 use softgpu::cudart::array::*;
 use softgpu::cudart::channel::cudaCreateChannelDesc;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpy2D};
@@ -43,7 +43,7 @@ fn on_host(bytes: &mut [u8], pitch: usize, ysize: usize) -> PitchedPtr {
 }
 
 fn boxed(dst: CopySide, src: CopySide, [width, height, depth]: [usize; 3], kind: u32) -> i32 {
-    let extent = Extent { width, height, depth };
+    let extent = CudaExtent { width, height, depth };
     // SAFETY: both sides hold the box, or the call refuses.
     unsafe {
         cudaMemcpy3D(&Memcpy3DParms {
@@ -70,7 +70,7 @@ fn free_memory() -> usize {
 fn boxes_go_to_pitched_memory_and_back() {
     in_child("boxes_go_to_pitched_memory_and_back", DEVICES, || {
         let mut device = PitchedPtr::NULL;
-        let whole = Extent {
+        let whole = CudaExtent {
             width: 100,
             height: 5,
             depth: 3,
@@ -194,7 +194,7 @@ fn arrays_hold_what_is_copied_into_them() {
     });
 }
 
-const NO_EXTENT: Extent = Extent {
+const NO_EXTENT: CudaExtent = CudaExtent {
     width: 0,
     height: 0,
     depth: 0,
@@ -208,7 +208,7 @@ fn boxes_count_elements_where_an_array_takes_part() {
         let mut back = vec![0u8; 16 * 3 * 2];
         // SAFETY: out pointers and buffers of our own.
         unsafe {
-            let extent = Extent {
+            let extent = CudaExtent {
                 width: 4,
                 height: 3,
                 depth: 2,
@@ -221,7 +221,7 @@ fn boxes_count_elements_where_an_array_takes_part() {
             let parameters = Memcpy3DParms {
                 src: in_array(array, [1, 1, 1]),
                 dst: to,
-                extent: Extent {
+                extent: CudaExtent {
                     width: 3,
                     height: 2,
                     depth: 1,

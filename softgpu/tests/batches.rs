@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use common::{MIB, in_child};
 use mgb_abi::copy::MemcpyAttributes;
-use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER};
+use mgb_abi::copy3d::{CudaExtent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER};
 use mgb_abi::location::MemLocation;
 use softgpu::cudart::batch::*;
 use softgpu::cudart::memory::cudaMalloc;
@@ -102,7 +102,7 @@ fn a_batch_copies_boxes() {
         let one = |src, dst, width, height| Memcpy3DBatchOp {
             src,
             dst,
-            extent: Extent {
+            extent: CudaExtent {
                 width,
                 height,
                 depth: 1,

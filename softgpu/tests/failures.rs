@@ -7,7 +7,7 @@ mod device;
 use std::time::Duration;
 
 use common::{MIB, in_child_with};
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
 use softgpu::cudart::errors::cudaGetLastError;
@@ -27,7 +27,7 @@ fn malloc() -> i32 {
 fn launch() -> i32 {
     let (one, operations) = (Dim3 { x: 1, y: 1, z: 1 }, 1u64);
     let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
-    let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast();
+    let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast();
     // SAFETY: the kernel takes one 64-bit value.
     unsafe { cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, 0) }
 }

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use common::{MIB, in_child, ok};
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::graph::{GraphNodeParams, KernelNodeParams, MemAllocNodeParams, MemsetParams};
 use mgb_abi::launch::{Dim3, LaunchAttributeValue};
 use mgb_abi::pool::MemPoolProps;
@@ -87,7 +87,7 @@ fn set_of(to: *mut c_void, value: u32) -> GraphNodeParams {
 fn kernel_of(arguments: &mut [*mut c_void; 1]) -> GraphNodeParams {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     let kernel = KernelNodeParams {
-        func: std::ptr::from_ref(&STUBS[Code::Pretend as usize])
+        func: std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize])
             .cast_mut()
             .cast(),
         grid: one,

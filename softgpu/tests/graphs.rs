@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 
 use common::{MIB, in_child, ok};
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::graph::{GraphExecUpdateResultInfo, HostNodeParams, KernelNodeParams, MemsetParams};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::capture::*;
@@ -103,7 +103,7 @@ fn launch(exec: usize, stream: usize) {
 
 const ONE: Dim3 = Dim3 { x: 1, y: 1, z: 1 };
 
-fn stub(code: Code) -> *const c_void {
+fn stub(code: TestKernel) -> *const c_void {
     std::ptr::from_ref(&STUBS[code as usize]).cast()
 }
 
@@ -114,7 +114,7 @@ fn add_on(stream: usize, [a, b, c]: [*mut c_void; 3]) -> i32 {
         .each_ref()
         .map(|value| std::ptr::from_ref(value).cast_mut().cast());
     // SAFETY: the kernel takes four 64-bit values.
-    unsafe { cudaLaunchKernel(stub(Code::Add), ONE, ONE, arguments.as_mut_ptr(), 0, stream) }
+    unsafe { cudaLaunchKernel(stub(TestKernel::Add), ONE, ONE, arguments.as_mut_ptr(), 0, stream) }
 }
 
 static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -306,7 +306,7 @@ fn graphs_are_made_node_by_node() {
                 .each_ref()
                 .map(|value| std::ptr::from_ref(value).cast_mut().cast());
             let mut parameters = KernelNodeParams {
-                func: stub(Code::Add).cast_mut(),
+                func: stub(TestKernel::Add).cast_mut(),
                 grid: ONE,
                 block: ONE,
                 shared_mem_bytes: 0,

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use common::{MIB, State, is_child};
+use common::{MIB, StateFile, is_child};
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::event::{
     cudaEventCreate, cudaEventCreateWithFlags, cudaEventQuery, cudaEventRecord, cudaEventSynchronize,
@@ -19,7 +19,7 @@ use softgpu::cudart::ipc::{
 };
 use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
 use softgpu::cudart::stream::cudaLaunchHostFunc;
-use softgpu::memory::share::Handle;
+use softgpu::memory::share::MemoryHandle;
 use softgpu::stream::shared;
 
 const DEVICES: &str = "1x64MiB:ctx=1MiB";
@@ -52,7 +52,7 @@ fn free_bytes() -> usize {
     free / MIB
 }
 
-fn handle(memory: *mut c_void) -> Handle {
+fn handle(memory: *mut c_void) -> MemoryHandle {
     let mut handle = MaybeUninit::uninit();
     // SAFETY: an out pointer of our own, written where the call succeeds.
     unsafe {
@@ -78,7 +78,7 @@ fn spelt<T>(text: &str) -> T {
 }
 
 /// An event for other processes, and its handle.
-fn event() -> (usize, shared::Handle) {
+fn event() -> (usize, shared::EventHandle) {
     let (mut event, mut handle) = (0, MaybeUninit::uninit());
     // SAFETY: out pointers of our own, written where the calls succeed.
     unsafe {
@@ -90,7 +90,7 @@ fn event() -> (usize, shared::Handle) {
     }
 }
 
-fn open_event(handle: shared::Handle) -> i32 {
+fn open_event(handle: shared::EventHandle) -> i32 {
     let mut event = 0;
     // SAFETY: an out pointer of our own.
     unsafe { cudaIpcOpenEventHandle(&mut event, handle) }
@@ -103,7 +103,7 @@ unsafe extern "C" fn hold(flag: *mut c_void) {
     }
 }
 
-fn open(handle: Handle) -> (i32, *mut c_void) {
+fn open(handle: MemoryHandle) -> (i32, *mut c_void) {
     let mut memory = std::ptr::null_mut();
     // SAFETY: an out pointer of our own.
     (unsafe { cudaIpcOpenMemHandle(&mut memory, handle, 1) }, memory)
@@ -113,7 +113,7 @@ fn open(handle: Handle) -> (i32, *mut c_void) {
 fn child() {
     let mut lines = std::io::stdin().lines();
     let mut next = || lines.next().unwrap().unwrap();
-    let [small, large] = [spelt::<Handle>(&next()), spelt(&next())];
+    let [small, large] = [spelt::<MemoryHandle>(&next()), spelt(&next())];
     let mut event = 0;
     // SAFETY: an out pointer of our own. Its owner's stream is held up before the record.
     unsafe {
@@ -162,7 +162,7 @@ fn processes_share_memory_by_handles() {
         }
         std::process::exit(0);
     }
-    let state = State::new();
+    let state = StateFile::new();
     let mut owner = common::command(NAME, DEVICES, &state);
     let output = owner.env("SOFTGPU_TEST_STATE", state.path()).output().unwrap();
     assert!(
@@ -181,7 +181,7 @@ fn owner() {
     assert_eq!(handles[0], handle(small));
     assert_eq!([read(other), read(small), read(large)], [1, 11, 22]);
     assert_eq!(open(handles[0]).0, 201);
-    let mut broken = MaybeUninit::<Handle>::uninit();
+    let mut broken = MaybeUninit::<MemoryHandle>::uninit();
     // SAFETY: an out pointer of our own.
     let code = unsafe { cudaIpcGetMemHandle(broken.as_mut_ptr(), std::ptr::null_mut()) };
     assert_eq!(code, 1);

@@ -8,7 +8,7 @@ mod device;
 use std::ffi::{CStr, c_void};
 
 use common::in_child;
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize};
@@ -50,7 +50,7 @@ fn download(pointer: *mut c_void, count: usize) -> Vec<u32> {
 }
 
 /// Launches a kernel with 64-bit arguments; the launch's own code.
-fn launch(code: Code, grid: u32, block: u32, shared: usize, arguments: &[u64]) -> i32 {
+fn launch(code: TestKernel, grid: u32, block: u32, shared: usize, arguments: &[u64]) -> i32 {
     let mut pointers: Vec<*mut c_void> = arguments
         .iter()
         .map(|argument| std::ptr::from_ref(argument).cast_mut().cast())
@@ -76,7 +76,7 @@ fn every_thread_of_every_block_runs_once() {
         let c = malloc(n as usize * 4);
         for _ in 0..3 {
             let arguments = [a as u64, b as u64, c as u64, u64::from(n)];
-            assert_eq!(launch(Code::Add, n.div_ceil(256), 256, 0, &arguments), 0);
+            assert_eq!(launch(TestKernel::Add, n.div_ceil(256), 256, 0, &arguments), 0);
         }
         assert_eq!(download(c, n as usize), (0..n).map(|i| i + 7).collect::<Vec<_>>());
         // SAFETY: our own allocations.
@@ -91,7 +91,13 @@ fn blocks_of_1024_threads_meet_at_barriers() {
         for threads in [1, 33, 256, 1024] {
             let sums = upload(&[0; 40]);
             assert_eq!(
-                launch(Code::TreeSum, 40, threads, threads as usize * 4, &[sums as u64]),
+                launch(
+                    TestKernel::TreeSum,
+                    40,
+                    threads,
+                    threads as usize * 4,
+                    &[sums as u64]
+                ),
                 0
             );
             assert_eq!(download(sums, 40), vec![threads * (threads + 1) / 2; 40]);
@@ -104,10 +110,10 @@ fn warps_shuffle_vote_and_diverge() {
     in_child("warps_shuffle_vote_and_diverge", DEVICES, || {
         register();
         let out = upload(&[0; 64]);
-        assert_eq!(launch(Code::WarpSum, 1, 64, 0, &[out as u64]), 0);
+        assert_eq!(launch(TestKernel::WarpSum, 1, 64, 0, &[out as u64]), 0);
         let expected = |i: u32| (0..32).map(|lane| i / 32 * 32 + lane).sum::<u32>();
         assert_eq!(download(out, 64), (0..64).map(expected).collect::<Vec<_>>());
-        assert_eq!(launch(Code::Diverge, 1, 64, 0, &[out as u64]), 0);
+        assert_eq!(launch(TestKernel::Diverge, 1, 64, 0, &[out as u64]), 0);
         let expected = |i: u32| {
             if i.is_multiple_of(2) {
                 0x5555_5555
@@ -124,7 +130,7 @@ fn threads_that_ended_count_at_barriers() {
     in_child("threads_that_ended_count_at_barriers", DEVICES, || {
         register();
         let out = upload(&[0; 1]);
-        assert_eq!(launch(Code::EarlyExit, 8, 96, 0, &[out as u64]), 0);
+        assert_eq!(launch(TestKernel::EarlyExit, 8, 96, 0, &[out as u64]), 0);
         assert_eq!(download(out, 1), [8 * 48]);
     });
 }
@@ -133,12 +139,15 @@ fn threads_that_ended_count_at_barriers() {
 fn a_hang_is_an_error_that_names_the_kernel() {
     let text = in_child("a_hang_is_an_error_that_names_the_kernel", DEVICES, || {
         register();
-        assert_eq!(launch(Code::Hang, 1, 64, 0, &[]), 0);
+        assert_eq!(launch(TestKernel::Hang, 1, 64, 0, &[]), 0);
         assert_eq!(name(synchronize()), "cudaErrorLaunchFailure");
         // Sticky, until the device is reset.
         assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
         assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
-        assert_eq!(name(launch(Code::Hang, 1, 64, 0, &[])), "cudaErrorLaunchFailure");
+        assert_eq!(
+            name(launch(TestKernel::Hang, 1, 64, 0, &[])),
+            "cudaErrorLaunchFailure"
+        );
         // SAFETY: takes no pointers.
         assert_eq!(unsafe { cudaDeviceReset() }, 0);
         assert_eq!(synchronize(), 0);
@@ -147,7 +156,7 @@ fn a_hang_is_an_error_that_names_the_kernel() {
     assert!(text.contains("1 of 64 threads wait at barrier 1"), "{text}");
 }
 
-fn fails(test: &str, code: Code, expected: &str, arguments: &'static [u64]) -> String {
+fn fails(test: &str, code: TestKernel, expected: &str, arguments: &'static [u64]) -> String {
     in_child(test, DEVICES, || {
         register();
         assert_eq!(launch(code, 4, 64, 0, arguments), 0);
@@ -162,7 +171,7 @@ fn fails(test: &str, code: Code, expected: &str, arguments: &'static [u64]) -> S
 fn a_wild_address_is_found() {
     let text = fails(
         "a_wild_address_is_found",
-        Code::Store,
+        TestKernel::Store,
         "cudaErrorIllegalAddress",
         &[0x10],
     );
@@ -176,7 +185,7 @@ fn a_wild_address_is_found() {
 fn deep_recursion_is_found() {
     fails(
         "deep_recursion_is_found",
-        Code::Recurse,
+        TestKernel::Recurse,
         "cudaErrorIllegalAddress",
         &[1 << 40],
     );
@@ -184,7 +193,7 @@ fn deep_recursion_is_found() {
 
 #[test]
 fn a_trap_is_named() {
-    let text = fails("a_trap_is_named", Code::Trap, "cudaErrorLaunchFailure", &[]);
+    let text = fails("a_trap_is_named", TestKernel::Trap, "cudaErrorLaunchFailure", &[]);
     assert!(text.contains("kernel trap stopped: llvm.trap (block ("), "{text}");
 }
 
@@ -192,7 +201,7 @@ fn a_trap_is_named() {
 fn an_assertion_is_printed_as_cuda_prints_it() {
     let text = fails(
         "an_assertion_is_printed_as_cuda_prints_it",
-        Code::Assert,
+        TestKernel::Assert,
         "cudaErrorAssert",
         &[],
     );
@@ -204,7 +213,7 @@ fn an_assertion_is_printed_as_cuda_prints_it() {
 fn a_barrier_in_a_kernel_not_marked_for_it_is_named() {
     let text = fails(
         "a_barrier_in_a_kernel_not_marked_for_it_is_named",
-        Code::Unmarked,
+        TestKernel::Unmarked,
         "cudaErrorLaunchFailure",
         &[],
     );
@@ -219,11 +228,11 @@ fn freed_memory_faults() {
     in_child("freed_memory_faults", DEVICES, || {
         register();
         let memory = malloc(4 << 20);
-        assert_eq!(launch(Code::Store, 1, 1, 0, &[memory as u64]), 0);
+        assert_eq!(launch(TestKernel::Store, 1, 1, 0, &[memory as u64]), 0);
         assert_eq!(synchronize(), 0);
         // SAFETY: our own allocation.
         assert_eq!(unsafe { cudaFree(memory) }, 0);
-        assert_eq!(launch(Code::Store, 1, 1, 0, &[memory as u64]), 0);
+        assert_eq!(launch(TestKernel::Store, 1, 1, 0, &[memory as u64]), 0);
         assert_eq!(name(synchronize()), "cudaErrorIllegalAddress");
     });
 }
@@ -232,7 +241,7 @@ fn freed_memory_faults() {
 fn printf_comes_out_in_order() {
     let text = in_child("printf_comes_out_in_order", DEVICES, || {
         register();
-        assert_eq!(launch(Code::Print, 3, 1, 0, &[]), 0);
+        assert_eq!(launch(TestKernel::Print, 3, 1, 0, &[]), 0);
         assert_eq!(synchronize(), 0);
     });
     for block in 0..3 {
@@ -250,13 +259,13 @@ fn launches_are_checked_as_cuda_checks_them() {
             (1, 0, 0, "cudaErrorInvalidValue"),
             (1, 32, 49 << 10, "cudaErrorInvalidValue"),
         ] {
-            let code = launch(Code::TreeSum, grid, block, shared, &[0]);
+            let code = launch(TestKernel::TreeSum, grid, block, shared, &[0]);
             assert_eq!(name(code), expected);
             assert_eq!(name(cudaGetLastError()), expected);
             assert_eq!(cudaGetLastError(), 0);
         }
         assert_eq!(
-            name(launch(Code::Untranslated, 1, 1, 0, &[])),
+            name(launch(TestKernel::Untranslated, 1, 1, 0, &[])),
             "cudaErrorNotSupported"
         );
         assert_eq!(synchronize(), 0);
@@ -283,7 +292,7 @@ fn variables_start_as_the_image_says_and_can_be_copied() {
         || {
             register();
             let out = upload(&[0; 2]);
-            assert_eq!(launch(Code::Variables, 1, 1, 0, &[out as u64]), 0);
+            assert_eq!(launch(TestKernel::Variables, 1, 1, 0, &[out as u64]), 0);
             // The second is read through the pointer that the relocation made.
             assert_eq!(download(out, 2), [11, 22]);
             let symbol = std::ptr::from_ref(&device::SHADOW).cast::<c_void>();
@@ -301,7 +310,7 @@ fn variables_start_as_the_image_says_and_can_be_copied() {
                 );
             }
             assert_eq!(values, [11, 5]);
-            assert_eq!(launch(Code::Variables, 1, 1, 0, &[out as u64]), 0);
+            assert_eq!(launch(TestKernel::Variables, 1, 1, 0, &[out as u64]), 0);
             assert_eq!(download(out, 2), [11, 5]);
         },
     );

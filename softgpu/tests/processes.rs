@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{MIB, State, in_child, is_child, talking};
+use common::{MIB, StateFile, in_child, is_child, talking};
 use mgb_abi::nvml::{Memory, ProcessInfo};
 use softgpu::cudart::device::cudaSetDevice;
 use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
@@ -67,16 +67,16 @@ fn nvml() -> (u64, Vec<(u32, u64)>) {
 }
 
 /// A child that allocates as it is told.
-struct Client {
+struct ChildProcess {
     child: Child,
     answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Client {
-    fn start(test: &str, devices: &str, state: &State) -> Client {
+impl ChildProcess {
+    fn start(test: &str, devices: &str, state: &StateFile) -> ChildProcess {
         let mut child = talking(test, devices, state);
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();
-        Client { child, answers }
+        ChildProcess { child, answers }
     }
 
     fn ask(&mut self, what: &str) -> String {
@@ -122,9 +122,9 @@ fn one_process_has_what_another_leaves() {
     if is_child(NAME) {
         return serve();
     }
-    let state = State::new();
-    let mut first = Client::start(NAME, DEVICES, &state);
-    let mut second = Client::start(NAME, DEVICES, &state);
+    let state = StateFile::new();
+    let mut first = ChildProcess::start(NAME, DEVICES, &state);
+    let mut second = ChildProcess::start(NAME, DEVICES, &state);
     assert_eq!(first.ask("alloc 150"), "0");
     assert_eq!(second.ask("alloc 150"), "2");
     assert_eq!(second.ask("alloc 104"), "0");
@@ -141,11 +141,11 @@ fn a_context_that_does_not_fit_is_out_of_memory() {
     if is_child(NAME) {
         return serve();
     }
-    let state = State::new();
+    let state = StateFile::new();
     let devices = "1x8MiB:ctx=3MiB";
-    let mut first = Client::start(NAME, devices, &state);
-    let mut second = Client::start(NAME, devices, &state);
-    let mut third = Client::start(NAME, devices, &state);
+    let mut first = ChildProcess::start(NAME, devices, &state);
+    let mut second = ChildProcess::start(NAME, devices, &state);
+    let mut third = ChildProcess::start(NAME, devices, &state);
     assert_eq!(first.ask("alloc 2"), "0");
     assert_eq!(second.ask("alloc 0"), "0");
     assert_eq!(third.ask("alloc 0"), "2");
@@ -325,12 +325,12 @@ fn other_devices_do_not_share_a_state_file_in_use() {
     if is_child(NAME) {
         return serve();
     }
-    let state = State::new();
-    let mut first = Client::start(NAME, DEVICES, &state);
+    let state = StateFile::new();
+    let mut first = ChildProcess::start(NAME, DEVICES, &state);
     assert_eq!(first.ask("alloc 1"), "0");
-    let mut second = Client::start(NAME, "1x1GiB", &state);
+    let mut second = ChildProcess::start(NAME, "1x1GiB", &state);
     assert_eq!(second.ask("alloc 1"), "3");
     first.kill();
-    let mut third = Client::start(NAME, "1x1GiB", &state);
+    let mut third = ChildProcess::start(NAME, "1x1GiB", &state);
     assert_eq!(third.ask("alloc 1000"), "0");
 }

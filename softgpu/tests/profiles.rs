@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use common::in_child;
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use mgb_abi::properties::DeviceProp;
 use softgpu::cudart::attributes::{cudaFuncSetAttribute, cudaOccupancyMaxActiveBlocksPerMultiprocessor};
@@ -124,7 +124,7 @@ fn the_driver_and_monitors_say_the_same() {
 
 /// What a launch of one block with so much dynamic shared memory returns, once the kernel has asked for it.
 fn with_shared(device: c_int, bytes: usize) -> [c_int; 2] {
-    let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast::<c_void>();
+    let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast::<c_void>();
     let (one, operations) = (Dim3 { x: 1, y: 1, z: 1 }, 1u64);
     let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
     // SAFETY: the kernel takes one 64-bit value.
@@ -145,7 +145,7 @@ fn a_block_gets_what_its_device_has() {
             assert_eq!(with_shared(device, most << 10), [0, 0], "{device}");
             assert_eq!(with_shared(device, (most << 10) + 1), [1, 1], "{device}");
         }
-        let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast::<c_void>();
+        let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast::<c_void>();
         let blocks = |device| {
             let mut blocks = 0;
             // SAFETY: an out pointer of our own.

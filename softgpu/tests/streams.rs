@@ -8,8 +8,8 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use common::{MIB, State, command, in_child, in_child_with, is_child, ok};
-use device::{Code, STUBS, register};
+use common::{MIB, StateFile, command, in_child, in_child_with, is_child, ok};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpyAsync};
 use softgpu::cudart::device::cudaDeviceSynchronize;
@@ -53,7 +53,7 @@ fn synchronize() {
 fn pretend(stream: usize, blocks: u32, operations: u64) {
     let one = Dim3 { x: 64, y: 1, z: 1 };
     let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast::<c_void>()];
-    let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast();
+    let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast();
     let grid = Dim3 {
         x: blocks,
         y: 1,
@@ -219,7 +219,7 @@ fn processes_share_the_copy_engine() {
         ok(unsafe { cudaMemcpy(device, host.as_ptr().cast(), 8 * MIB, 1) });
         return;
     }
-    let state = State::new();
+    let state = StateFile::new();
     let begin = Instant::now();
     let spawn = || {
         command(NAME, devices, &state)

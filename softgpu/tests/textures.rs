@@ -5,7 +5,7 @@ mod common;
 
 use common::{in_child, ok};
 use mgb_abi::array::{ARRAY_LAYERED, ARRAY_SURFACE_LOAD_STORE, ChannelFormatDesc};
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 use mgb_abi::texture::*;
 use softgpu::cudart::array::{cudaFreeArray, cudaMalloc3DArray, cudaMallocArray};
 use softgpu::cudart::channel::cudaCreateChannelDesc;
@@ -185,7 +185,7 @@ fn what_there_is_not_is_named() {
 fn a_view_shows_a_part_of_an_array() {
     in_child("a_view_shows_a_part_of_an_array", DEVICES, || {
         let mut layers = 0;
-        let extent = Extent {
+        let extent = CudaExtent {
             width: 16,
             height: 8,
             depth: 4,

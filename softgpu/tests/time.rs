@@ -8,7 +8,7 @@ mod device;
 use std::ffi::c_void;
 
 use common::{MIB, in_child_with};
-use device::{Code, STUBS, register};
+use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::cudaMemcpyAsync;
 use softgpu::cudart::device::{cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
@@ -21,7 +21,7 @@ use softgpu::cudart::stream::cudaStreamCreate;
 fn launch(operations: u64, stream: usize) {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
-    let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast();
+    let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast();
     // SAFETY: the kernel takes one 64-bit value.
     let launched = unsafe { cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, stream) };
     assert_eq!(launched, 0);

@@ -3,7 +3,7 @@
 
 /// One line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum AnswerLine<'a> {
     /// `export NAME=VALUE`.
     Export(&'a str, &'a str),
     /// `unset NAME`.
@@ -13,16 +13,16 @@ pub enum Line<'a> {
 }
 
 /// The lines; others are none of the protocol, as Slurm has it, and passed over.
-pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub fn lines(text: &str) -> impl Iterator<Item = AnswerLine<'_>> {
     text.lines().filter_map(|line| {
         let (word, rest) = line.split_once(' ')?;
         match word {
             "export" => rest
                 .split_once('=')
                 .filter(|(name, _)| is_name(name))
-                .map(|(name, value)| Line::Export(name, value)),
-            "unset" => is_name(rest).then_some(Line::Unset(rest)),
-            "print" => Some(Line::Print(rest)),
+                .map(|(name, value)| AnswerLine::Export(name, value)),
+            "unset" => is_name(rest).then_some(AnswerLine::Unset(rest)),
+            "print" => Some(AnswerLine::Print(rest)),
             _ => None,
         }
     })
@@ -40,12 +40,12 @@ mod tests {
     fn the_three_kinds_are_read_and_nothing_else() {
         let text =
             "export A=b=c d\nunset B\nprint mgb: no mgbd\nexport =x\nexport C\nunset D E\nother\nexport F=\n";
-        let read: Vec<Line<'_>> = lines(text).collect();
+        let read: Vec<AnswerLine<'_>> = lines(text).collect();
         let wanted = [
-            Line::Export("A", "b=c d"),
-            Line::Unset("B"),
-            Line::Print("mgb: no mgbd"),
-            Line::Export("F", ""),
+            AnswerLine::Export("A", "b=c d"),
+            AnswerLine::Unset("B"),
+            AnswerLine::Print("mgb: no mgbd"),
+            AnswerLine::Export("F", ""),
         ];
         assert_eq!(read, wanted);
     }

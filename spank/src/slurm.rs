@@ -22,7 +22,7 @@ const TASK_PID: c_int = 14;
 /// spank_item_t: the job's environment, `char ***`.
 const JOB_ENV: c_int = 10;
 
-type Context = unsafe extern "C" fn() -> c_int;
+type ContextFn = unsafe extern "C" fn() -> c_int;
 type GetItem = unsafe extern "C" fn(Spank, c_int, ...) -> c_int;
 type SetEnv = unsafe extern "C" fn(Spank, *const c_char, *const c_char, c_int) -> c_int;
 type UnsetEnv = unsafe extern "C" fn(Spank, *const c_char) -> c_int;
@@ -41,7 +41,7 @@ pub fn is_remote() -> bool {
         return false;
     };
     // SAFETY: spank(8) declares it so.
-    let context: Context = unsafe { std::mem::transmute(address) };
+    let context: ContextFn = unsafe { std::mem::transmute(address) };
     // SAFETY: it takes nothing.
     unsafe { context() == REMOTE }
 }

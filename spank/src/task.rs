@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use crate::answer::{self, Line};
+use crate::answer::{self, AnswerLine};
 use crate::options::Options;
 use crate::slurm::{self, Spank};
 use crate::{child, fault, watcher};
@@ -44,15 +44,15 @@ pub fn init(spank: Spank, options: &Options) -> bool {
     };
     for line in answer::lines(&said) {
         match line {
-            Line::Export(name, value) => {
+            AnswerLine::Export(name, value) => {
                 if !slurm::set(spank, name, value) {
                     slurm::error(&format!("Slurm refuses to set {name}"));
                 }
             }
-            Line::Unset(name) => slurm::unset(spank, name),
+            AnswerLine::Unset(name) => slurm::unset(spank, name),
             // Once for all tasks of the step on this node.
-            Line::Print(text) if is_first => slurm::print(text),
-            Line::Print(_) => {}
+            AnswerLine::Print(text) if is_first => slurm::print(text),
+            AnswerLine::Print(_) => {}
         }
     }
     let is_under = is_under(&said);
@@ -98,10 +98,10 @@ pub fn over(spank: Spank, options: &Options) {
 
 /// Whether what `mgb cluster prolog` says puts the task under an mgbd that is there.
 fn is_under(said: &str) -> bool {
-    let has = |wanted: fn(&Line<'_>) -> bool| answer::lines(said).any(|line| wanted(&line));
+    let has = |wanted: fn(&AnswerLine<'_>) -> bool| answer::lines(said).any(|line| wanted(&line));
     // Without one, programs are told to insist on it.
-    has(|line| matches!(line, Line::Export("MGB_JOB", _)))
-        && !has(|line| matches!(line, Line::Export("MGB", "require")))
+    has(|line| matches!(line, AnswerLine::Export("MGB_JOB", _)))
+        && !has(|line| matches!(line, AnswerLine::Export("MGB", "require")))
 }
 
 fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'a OsStr> {

@@ -6,14 +6,14 @@ use mgb_abi::array::{ArrayDescriptor, FORMAT_FLOAT};
 use mgb_abi::pool::POOL_USED_CURRENT;
 
 use crate::driver::{OUT_OF_MEMORY, SUCCESS, driver};
-use crate::memory::{self, Kind};
-use crate::world::World;
+use crate::memory::{self, MemoryKind};
+use crate::world::ThreadWorld;
 
 /// CUDA's `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, `_IS_MANAGED` and `_DEVICE_ORDINAL`.
 const ATTRIBUTES: [u32; 3] = [2, 8, 9];
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(10) {
         0..2 => free_memory(world),
         2..5 => pointer(world),
@@ -24,7 +24,7 @@ pub fn step(world: &mut World) {
     }
 }
 
-fn free_memory(world: &mut World) {
+fn free_memory(world: &mut ThreadWorld) {
     let device = world.device();
     world.on(device);
     let (mut free, mut total) = (usize::MAX, 0);
@@ -40,7 +40,7 @@ fn free_memory(world: &mut World) {
 }
 
 /// What the driver says of an address within an object.
-fn pointer(world: &mut World) {
+fn pointer(world: &mut ThreadWorld) {
     let Some(at) = memory::any(world) else { return };
     let object = world.memory[at].clone();
     world.on(object.device);
@@ -49,13 +49,13 @@ fn pointer(world: &mut World) {
     let (mut base, mut bytes) = (0, 0);
     let code = driver().cuMemGetAddressRange_v2(&mut base, &mut bytes, object.address + inner);
     let call = format!("cuMemGetAddressRange {name}");
-    if world.expect(&call, code, SUCCESS) && !matches!(object.kind, Kind::Mapped(_)) {
+    if world.expect(&call, code, SUCCESS) && !matches!(object.kind, MemoryKind::Mapped(_)) {
         let expected = (object.address, object.bytes);
         if (base, bytes) != expected {
             world.fault(&call, &format!("{expected:?}"), &format!("{:?}", (base, bytes)));
         }
     }
-    let is_managed = u32::from(object.kind == Kind::Managed);
+    let is_managed = u32::from(object.kind == MemoryKind::Managed);
     for (attribute, expected) in ATTRIBUTES.into_iter().zip([2, is_managed, object.device as u32]) {
         let mut value = [u32::MAX; 2];
         let place = value.as_mut_ptr().cast::<c_void>();
@@ -68,7 +68,7 @@ fn pointer(world: &mut World) {
 }
 
 /// What the driver says of a device's pool.
-fn pool(world: &mut World) {
+fn pool(world: &mut ThreadWorld) {
     let device = world.device();
     let mut pool = 0;
     let code = driver().cuDeviceGetMemPool(&mut pool, device as c_int);
@@ -80,7 +80,7 @@ fn pool(world: &mut World) {
     world.expect("cuMemPoolGetAttribute", code, SUCCESS);
 }
 
-fn array(world: &mut World) {
+fn array(world: &mut ThreadWorld) {
     let device = world.device();
     let (width, height) = (1 + world.draw.below(1024), 1 + world.draw.below(512));
     let is_huge = world.draw.one_in(10);
@@ -118,7 +118,7 @@ fn array(world: &mut World) {
     }
 }
 
-fn end_array(world: &mut World) {
+fn end_array(world: &mut ThreadWorld) {
     if world.arrays.is_empty() || world.may_not_wait() {
         return;
     }
@@ -127,7 +127,7 @@ fn end_array(world: &mut World) {
     clear_array(world, at);
 }
 
-fn clear_array(world: &mut World, at: usize) {
+fn clear_array(world: &mut ThreadWorld, at: usize) {
     let (number, handle, _, device) = world.arrays.swap_remove(at);
     world.on(device);
     let code = driver().cuArrayDestroy(handle);
@@ -135,13 +135,13 @@ fn clear_array(world: &mut World, at: usize) {
 }
 
 /// Ends all arrays that the thread has.
-pub fn clear(world: &mut World) {
+pub fn clear(world: &mut ThreadWorld) {
     while !world.arrays.is_empty() {
         clear_array(world, 0);
     }
 }
 
-fn contexts(world: &mut World) {
+fn contexts(world: &mut ThreadWorld) {
     let device = world.device();
     world.on(device);
     let mut seen = -1;

@@ -27,7 +27,7 @@ functions! { Nvml:
 }
 
 /// Bytes by the GPU's UUID.
-pub type Bytes = BTreeMap<String, u64>;
+pub type BytesByGpu = BTreeMap<String, u64>;
 
 /// The accounts of NVML and of the model.
 pub struct Books {
@@ -80,7 +80,7 @@ impl Books {
     }
 
     /// What the software GPU says that this process has, without its contexts. A GPU where it has none is left out.
-    pub fn held(&self) -> Bytes {
+    pub fn held(&self) -> BytesByGpu {
         let own = |(name, device): &(String, usize)| {
             let mut all = [ProcessInfo::default(); 64];
             let mut count = all.len() as c_uint;
@@ -112,9 +112,9 @@ impl Books {
     }
 
     /// What mgbd has charged this process. `asks`: not as it was last shown, but as it is.
-    pub fn charged(&self, asks: bool) -> Bytes {
+    pub fn charged(&self, asks: bool) -> BytesByGpu {
         let Some(client) = &self.mgbd else {
-            return Bytes::new();
+            return BytesByGpu::new();
         };
         if asks {
             drop(mgbd());
@@ -124,7 +124,7 @@ impl Books {
             let there = view.gpus.iter().find(|view| view.gpu.index == gpu);
             there.map(|view| view.gpu.uuid.clone()).unwrap_or_default()
         };
-        let mut all = Bytes::new();
+        let mut all = BytesByGpu::new();
         for task in view.tasks.iter().filter(|task| task.pid == std::process::id()) {
             *all.entry(name(task.gpu)).or_default() += task.reserved_bytes;
         }

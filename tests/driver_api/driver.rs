@@ -9,20 +9,20 @@ use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_abi::vmm::MemAllocationProp;
 
 /// A code of type `CUresult`.
-pub type Code = c_int;
+pub type ResultCode = c_int;
 /// `CUDA_SUCCESS`.
-pub const SUCCESS: Code = 0;
+pub const SUCCESS: ResultCode = 0;
 /// `CUDA_ERROR_INVALID_VALUE`.
-pub const INVALID_VALUE: Code = 1;
+pub const INVALID_VALUE: ResultCode = 1;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
-pub const OUT_OF_MEMORY: Code = 2;
+pub const OUT_OF_MEMORY: ResultCode = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`, which every call of a forked child answers.
-pub const NOT_INITIALIZED: Code = 3;
+pub const NOT_INITIALIZED: ResultCode = 3;
 
 /// The bytes of a `CUipcMemHandle`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub struct Handle(pub [u8; 64]);
+pub struct IpcBytes(pub [u8; 64]);
 
 /// A library's function.
 fn find(library: *mut c_void, name: &str) -> *mut c_void {
@@ -163,8 +163,8 @@ functions! { Driver:
     cuGraphLaunch(exec: usize, stream: usize);
     cuGraphUpload(exec: usize, stream: usize);
     cuDeviceGraphMemTrim(device: c_int);
-    cuIpcGetMemHandle(handle: *mut Handle, address: u64);
-    cuIpcOpenMemHandle_v2(address: *mut u64, handle: Handle, flags: c_uint);
+    cuIpcGetMemHandle(handle: *mut IpcBytes, address: u64);
+    cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcBytes, flags: c_uint);
     cuIpcCloseMemHandle(address: u64);
 }
 

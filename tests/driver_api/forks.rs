@@ -4,13 +4,13 @@ use std::ffi::c_int;
 
 use crate::driver::{NOT_INITIALIZED, driver};
 use crate::memory;
-use crate::world::World;
+use crate::world::ThreadWorld;
 
 /// Seconds after which a child hangs.
 const CHILD_TIMEOUT_S: u32 = 20;
 
 /// One step: a child that makes a few calls.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     let address = memory::any(world).map_or(0, |at| world.memory[at].address);
     let mut ends = [0; 2];
     // SAFETY: an array of two.

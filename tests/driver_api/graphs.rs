@@ -6,9 +6,9 @@ use mgb_abi::graph::{GraphExecUpdateResultInfo, GraphNodeParams, MemAllocNodePar
 use mgb_abi::pool::MemPoolProps;
 
 use crate::driver::{SUCCESS, driver};
-use crate::memory::{self, Kind};
+use crate::memory::{self, MemoryKind};
 use crate::streams;
-use crate::world::{GRANULE, World};
+use crate::world::{GRANULE, ThreadWorld};
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
 const AUTO_FREE: u64 = 1;
@@ -56,7 +56,7 @@ pub struct Temporary {
 }
 
 /// A graph that was made.
-pub struct Graph {
+pub struct TestGraph {
     number: usize,
     handle: usize,
     device: usize,
@@ -71,20 +71,20 @@ pub struct Graph {
 }
 
 /// An executable graph.
-pub struct Exec {
+pub struct TestGraphExec {
     number: usize,
     handle: usize,
     device: usize,
     effects: Vec<Effect>,
     leaves: Vec<Temporary>,
-    /// The same as [`Graph::bytes`].
+    /// The same as [`TestGraph::bytes`].
     pub bytes: u64,
     is_dead: bool,
     auto_free: bool,
     graph: usize,
 }
 
-impl Graph {
+impl TestGraph {
     /// A graph of the thread's.
     pub fn new(
         number: usize,
@@ -92,7 +92,7 @@ impl Graph {
         device: usize,
         effects: Vec<Effect>,
         all: &[Temporary],
-    ) -> Graph {
+    ) -> TestGraph {
         let bytes = all
             .iter()
             .map(|temporary| (temporary.bytes as u64).next_multiple_of(GRANULE))
@@ -102,7 +102,7 @@ impl Graph {
             .filter(|temporary| !temporary.is_freed)
             .copied()
             .collect();
-        Graph {
+        TestGraph {
             number,
             handle,
             device,
@@ -125,7 +125,7 @@ impl Graph {
     }
 }
 
-impl Exec {
+impl TestGraphExec {
     /// An object is gone.
     pub fn lose(&mut self, object: usize) {
         self.is_dead |= self.effects.iter().any(|effect| effect.object == object);
@@ -133,7 +133,7 @@ impl Exec {
 }
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(12) {
         0..2 => make(world),
         2..4 => instantiate(world),
@@ -146,7 +146,7 @@ pub fn step(world: &mut World) {
 }
 
 fn alloc_node(
-    world: &mut World,
+    world: &mut ThreadWorld,
     graph: usize,
     device: usize,
     bytes: usize,
@@ -183,7 +183,7 @@ fn alloc_node(
 }
 
 /// Makes a graph node by node.
-fn make(world: &mut World) {
+fn make(world: &mut ThreadWorld) {
     let device = world.device();
     if world.graphs.len() >= 4 {
         return;
@@ -240,11 +240,11 @@ fn make(world: &mut World) {
     let number = world.number();
     world
         .graphs
-        .push(Graph::new(number, graph, device, Vec::new(), &all));
+        .push(TestGraph::new(number, graph, device, Vec::new(), &all));
 }
 
-fn instantiate(world: &mut World) {
-    let fits = |graph: &Graph| !graph.is_dead && (!graph.has_exec || graph.bytes == 0);
+fn instantiate(world: &mut ThreadWorld) {
+    let fits = |graph: &TestGraph| !graph.is_dead && (!graph.has_exec || graph.bytes == 0);
     let all: Vec<usize> = (0..world.graphs.len())
         .filter(|&at| fits(&world.graphs[at]))
         .collect();
@@ -267,7 +267,7 @@ fn instantiate(world: &mut World) {
         world.graphs[at].has_exec = true;
         let (of, number) = (number, world.number());
         let auto_free = flags & AUTO_FREE != 0;
-        world.execs.push(Exec {
+        world.execs.push(TestGraphExec {
             number,
             handle,
             device,
@@ -282,8 +282,8 @@ fn instantiate(world: &mut World) {
 }
 
 /// Launches an executable graph a few times.
-fn launch(world: &mut World) {
-    let may = |exec: &Exec| {
+fn launch(world: &mut ThreadWorld) {
+    let may = |exec: &TestGraphExec| {
         let lives = |leaf: &Temporary| world.memory.iter().any(|memory| memory.address == leaf.address);
         !exec.is_dead && (exec.auto_free || !exec.leaves.iter().any(lives))
     };
@@ -341,14 +341,14 @@ fn launch(world: &mut World) {
             known.start = None;
             continue;
         }
-        memory::add(world, leaf.address, leaf.bytes, Kind::Graph, device);
+        memory::add(world, leaf.address, leaf.bytes, MemoryKind::Graph, device);
         world.memory.last_mut().expect("just added").fill = leaf.fill;
     }
 }
 
 /// Makes an executable graph like another graph, if it can be.
-fn update(world: &mut World) {
-    let is_plain = |graph: &Graph| graph.bytes == 0 && !graph.is_dead;
+fn update(world: &mut ThreadWorld) {
+    let is_plain = |graph: &TestGraph| graph.bytes == 0 && !graph.is_dead;
     let graphs: Vec<usize> = (0..world.graphs.len())
         .filter(|&at| is_plain(&world.graphs[at]))
         .collect();
@@ -376,7 +376,7 @@ fn update(world: &mut World) {
     }
 }
 
-fn destroy_exec(world: &mut World) {
+fn destroy_exec(world: &mut ThreadWorld) {
     let count = world.execs.len();
     if count > 0 {
         let at = world.draw.below(count);
@@ -384,7 +384,7 @@ fn destroy_exec(world: &mut World) {
     }
 }
 
-fn end_exec(world: &mut World, at: usize) {
+fn end_exec(world: &mut ThreadWorld, at: usize) {
     let exec = world.execs.swap_remove(at);
     if let Some(graph) = world.graphs.iter_mut().find(|graph| graph.number == exec.graph) {
         graph.has_exec = false;
@@ -393,7 +393,7 @@ fn end_exec(world: &mut World, at: usize) {
     world.expect(&format!("cuGraphExecDestroy x{}", exec.number), code, SUCCESS);
 }
 
-fn destroy_graph(world: &mut World) {
+fn destroy_graph(world: &mut ThreadWorld) {
     let count = world.graphs.len();
     if count > 0 {
         let at = world.draw.below(count);
@@ -401,13 +401,13 @@ fn destroy_graph(world: &mut World) {
     }
 }
 
-fn end_graph(world: &mut World, at: usize) {
+fn end_graph(world: &mut ThreadWorld, at: usize) {
     let graph = world.graphs.swap_remove(at);
     let code = driver().cuGraphDestroy(graph.handle);
     world.expect(&format!("cuGraphDestroy g{}", graph.number), code, SUCCESS);
 }
 
-fn trim(world: &mut World) {
+fn trim(world: &mut ThreadWorld) {
     if world.is_beside || !world.shared.captures().is_empty() {
         return;
     }
@@ -417,7 +417,7 @@ fn trim(world: &mut World) {
 }
 
 /// Ends all that the thread has.
-pub fn clear(world: &mut World) {
+pub fn clear(world: &mut ThreadWorld) {
     while !world.execs.is_empty() {
         end_exec(world, 0);
     }

@@ -5,11 +5,11 @@ use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
 use mgb_abi::vmm::MemAllocationProp;
 
 use crate::driver::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, driver};
-use crate::memory::{self, Kind};
-use crate::world::{GRANULE, World};
+use crate::memory::{self, MemoryKind};
+use crate::world::{GRANULE, ThreadWorld};
 
 /// Addresses, and what is mapped there.
-pub struct Range {
+pub struct MappedRange {
     number: usize,
     address: u64,
     bytes: u64,
@@ -18,7 +18,7 @@ pub struct Range {
 }
 
 /// Physical memory of a device.
-pub struct Physical {
+pub struct TestPhysical {
     number: usize,
     handle: u64,
     /// The size of the memory in bytes.
@@ -29,7 +29,7 @@ pub struct Physical {
 }
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(12) {
         0..2 => create(world),
         2 => reserve(world),
@@ -41,7 +41,7 @@ pub fn step(world: &mut World) {
     }
 }
 
-fn create(world: &mut World) {
+fn create(world: &mut ThreadWorld) {
     let (device, granules) = (world.device(), 1 + world.draw.below(3) as u64);
     let kind = world.draw.below(12);
     let bytes = match kind {
@@ -72,7 +72,7 @@ fn create(world: &mut World) {
     };
     if world.expect(&format!("cuMemCreate {bytes} d{device}"), code, expected) {
         let number = world.number();
-        world.physical.push(Physical {
+        world.physical.push(TestPhysical {
             number,
             handle,
             bytes,
@@ -83,7 +83,7 @@ fn create(world: &mut World) {
     }
 }
 
-fn reserve(world: &mut World) {
+fn reserve(world: &mut ThreadWorld) {
     if world.ranges.len() >= 4 {
         return;
     }
@@ -92,7 +92,7 @@ fn reserve(world: &mut World) {
     let code = driver().cuMemAddressReserve(&mut address, bytes as usize, 0, 0, 0);
     if world.expect(&format!("cuMemAddressReserve {bytes}"), code, SUCCESS) {
         let number = world.number();
-        world.ranges.push(Range {
+        world.ranges.push(MappedRange {
             number,
             address,
             bytes,
@@ -102,7 +102,7 @@ fn reserve(world: &mut World) {
 }
 
 /// Maps physical memory, where there is a place for it and where there is none.
-fn map(world: &mut World) {
+fn map(world: &mut ThreadWorld) {
     let usable: Vec<usize> = (0..world.physical.len())
         .filter(|&at| world.physical[at].handles > 0)
         .collect();
@@ -149,13 +149,13 @@ fn map(world: &mut World) {
         // The model has one object for each memory.
         return;
     }
-    memory::add(world, address, bytes as usize, Kind::Mapped(number), device);
+    memory::add(world, address, bytes as usize, MemoryKind::Mapped(number), device);
     let last = world.memory.len() - 1;
     memory::fill(world, last);
 }
 
 /// Unmaps one part of a range, or all of it.
-fn unmap(world: &mut World) {
+fn unmap(world: &mut ThreadWorld) {
     let mapped: Vec<usize> = (0..world.ranges.len())
         .filter(|&at| !world.ranges[at].maps.is_empty())
         .collect();
@@ -182,7 +182,7 @@ fn unmap(world: &mut World) {
     end_map(world, at, which);
 }
 
-fn end_map(world: &mut World, at: usize, which: usize) {
+fn end_map(world: &mut ThreadWorld, at: usize, which: usize) {
     let (start, bytes, of) = world.ranges[at].maps.swap_remove(which);
     let (address, number) = (world.ranges[at].address + start, world.ranges[at].number);
     if let Some(object) = world.memory.iter().position(|memory| memory.address == address) {
@@ -196,13 +196,13 @@ fn end_map(world: &mut World, at: usize, which: usize) {
     forget_unused(world);
 }
 
-fn forget_unused(world: &mut World) {
+fn forget_unused(world: &mut ThreadWorld) {
     world
         .physical
         .retain(|physical| physical.handles > 0 || physical.maps > 0);
 }
 
-fn release(world: &mut World) {
+fn release(world: &mut ThreadWorld) {
     let count = world.physical.len();
     if count == 0 {
         return;
@@ -221,7 +221,7 @@ fn release(world: &mut World) {
     end_handle(world, at);
 }
 
-fn end_handle(world: &mut World, at: usize) {
+fn end_handle(world: &mut ThreadWorld, at: usize) {
     let physical = &mut world.physical[at];
     physical.handles -= 1;
     let (number, handle) = (physical.number, physical.handle);
@@ -230,7 +230,7 @@ fn end_handle(world: &mut World, at: usize) {
     forget_unused(world);
 }
 
-fn retain(world: &mut World) {
+fn retain(world: &mut ThreadWorld) {
     let all: Vec<(u64, usize)> = world
         .ranges
         .iter()
@@ -261,7 +261,7 @@ fn retain(world: &mut World) {
     }
 }
 
-fn unreserve(world: &mut World) {
+fn unreserve(world: &mut ThreadWorld) {
     let count = world.ranges.len();
     if count == 0 {
         return;
@@ -277,7 +277,7 @@ fn unreserve(world: &mut World) {
 }
 
 /// Ends all that the thread has.
-pub fn clear(world: &mut World) {
+pub fn clear(world: &mut ThreadWorld) {
     while let Some(at) = world.ranges.iter().position(|range| !range.maps.is_empty()) {
         end_map(world, at, 0);
     }

@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 
 use crate::driver::{SUCCESS, driver};
-use crate::world::World;
+use crate::world::ThreadWorld;
 
 /// Whose memory it is, and how it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     /// `cuMemAlloc`'s, and `cuMemAllocPitch`'s.
     Plain,
     /// Memory of `cuMemAllocManaged`.
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// An object in memory.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryObject {
     /// The number of the object.
     pub number: usize,
     /// Its first byte.
@@ -32,7 +32,7 @@ pub struct Memory {
     /// The size of the object in bytes.
     pub bytes: usize,
     /// How the object was allocated.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// The device of the object.
     pub device: usize,
     /// What all of it is, if it was written.
@@ -41,7 +41,7 @@ pub struct Memory {
     pub start: Option<(usize, u8)>,
 }
 
-impl Memory {
+impl MemoryObject {
     /// What a byte of it is, if that is known.
     fn byte(&self, at: usize) -> Option<u8> {
         match self.start {
@@ -72,15 +72,15 @@ impl Memory {
 }
 
 /// One of the thread's objects that lie on a GPU, by its place.
-pub fn any(world: &mut World) -> Option<usize> {
-    let is = |at: &usize| world.memory[*at].kind != Kind::HostPool;
+pub fn any(world: &mut ThreadWorld) -> Option<usize> {
+    let is = |at: &usize| world.memory[*at].kind != MemoryKind::HostPool;
     let all: Vec<usize> = (0..world.memory.len()).filter(is).collect();
     (!all.is_empty()).then(|| *world.draw.of(&all))
 }
 
 /// Fills an object by one of the ways that there are.
-pub fn fill(world: &mut World, at: usize) {
-    let Memory {
+pub fn fill(world: &mut ThreadWorld, at: usize) {
+    let MemoryObject {
         number,
         address,
         bytes,
@@ -114,7 +114,7 @@ pub fn fill(world: &mut World, at: usize) {
 }
 
 /// Reads some of an object.
-pub fn verify(world: &mut World, at: usize) {
+pub fn verify(world: &mut ThreadWorld, at: usize) {
     let memory = world.memory[at].clone();
     let device = memory.device;
     if world.would_end_capture(device) && !world.draw.one_in(8) {
@@ -143,7 +143,7 @@ pub fn verify(world: &mut World, at: usize) {
 }
 
 /// Copies from one object to the start of another of the same device.
-pub fn copy(world: &mut World, from: usize, to: usize) {
+pub fn copy(world: &mut ThreadWorld, from: usize, to: usize) {
     let (source, target) = (world.memory[from].clone(), world.memory[to].clone());
     let Some(value) = source.fill.filter(|_| from != to && source.start.is_none()) else {
         return;
@@ -162,10 +162,10 @@ pub fn copy(world: &mut World, from: usize, to: usize) {
 }
 
 /// A new object of the thread's.
-pub fn add(world: &mut World, address: u64, bytes: usize, kind: Kind, device: usize) -> usize {
+pub fn add(world: &mut ThreadWorld, address: u64, bytes: usize, kind: MemoryKind, device: usize) -> usize {
     let number = world.number();
     let fill = None;
-    world.memory.push(Memory {
+    world.memory.push(MemoryObject {
         number,
         address,
         bytes,
@@ -178,7 +178,7 @@ pub fn add(world: &mut World, address: u64, bytes: usize, kind: Kind, device: us
 }
 
 /// Forgets an object, and whatever graph refers to it can run no more.
-pub fn remove(world: &mut World, at: usize) -> Memory {
+pub fn remove(world: &mut ThreadWorld, at: usize) -> MemoryObject {
     let gone = world.memory.swap_remove(at);
     world.graphs.iter_mut().for_each(|graph| graph.lose(gone.number));
     world.execs.iter_mut().for_each(|exec| exec.lose(gone.number));

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::driver::{Code, Handle, INVALID_VALUE, SUCCESS, driver};
-use crate::memory::{self, Kind};
-use crate::world::World;
+use crate::driver::{INVALID_VALUE, IpcBytes, ResultCode, SUCCESS, driver};
+use crate::memory::{self, MemoryKind};
+use crate::world::ThreadWorld;
 
 /// What a peer is told: open a handle to so many bytes, fill them, close them; and its answer, a code and the first
 /// and last byte.
@@ -43,7 +43,7 @@ impl Peer {
         peer
     }
 
-    fn ask(&mut self, what: u8, handle: &Handle, bytes: usize, value: u8) -> (Code, [u8; 2]) {
+    fn ask(&mut self, what: u8, handle: &IpcBytes, bytes: usize, value: u8) -> (ResultCode, [u8; 2]) {
         let mut request = vec![what, value];
         request.extend((bytes as u64).to_le_bytes());
         request.extend(handle.0);
@@ -56,7 +56,7 @@ impl Peer {
             return (-1, [0; 2]);
         }
         let [a, b, c, d, first, last] = answer;
-        (Code::from_le_bytes([a, b, c, d]), [first, last])
+        (ResultCode::from_le_bytes([a, b, c, d]), [first, last])
     }
 }
 
@@ -68,8 +68,8 @@ impl Drop for Peer {
 }
 
 /// One step: hands an object over, which the other process reads and writes.
-pub fn step(world: &mut World) {
-    let is = |at: &usize| world.memory[*at].kind == Kind::Plain;
+pub fn step(world: &mut ThreadWorld) {
+    let is = |at: &usize| world.memory[*at].kind == MemoryKind::Plain;
     let all: Vec<usize> = (0..world.memory.len()).filter(is).collect();
     // Which GPU the other process has is mgbd's choice where there are several.
     if all.is_empty() || world.devices > 1 || world.would_end_capture(0) {
@@ -79,7 +79,7 @@ pub fn step(world: &mut World) {
     let object = world.memory[at].clone();
     world.on(object.device);
     let inner = world.draw.below(object.bytes) as u64;
-    let mut handle = Handle([0; 64]);
+    let mut handle = IpcBytes([0; 64]);
     let code = driver().cuIpcGetMemHandle(&mut handle, object.address + inner);
     if !world.expect(
         &format!("cuIpcGetMemHandle m{} + {inner}", object.number),
@@ -145,7 +145,7 @@ pub fn serve() {
     while input.read_exact(&mut request).is_ok() {
         let [what, value, ..] = request;
         let bytes = u64::from_le_bytes(request[2..10].try_into().expect("eight bytes")) as usize;
-        let handle = Handle(request[10..].try_into().expect("a handle"));
+        let handle = IpcBytes(request[10..].try_into().expect("a handle"));
         let mut seen = [0u8; 2];
         let code = match what {
             OPEN => match driver.cuIpcOpenMemHandle_v2(&mut opened, handle, 1) {
@@ -165,7 +165,7 @@ pub fn serve() {
 }
 
 /// The first and the last byte of memory.
-fn ends_of(address: u64, bytes: usize, seen: &mut [u8; 2]) -> Code {
+fn ends_of(address: u64, bytes: usize, seen: &mut [u8; 2]) -> ResultCode {
     let last = address + bytes as u64 - 1;
     let first = driver().cuMemcpyDtoH_v2((&raw mut seen[0]).cast(), address, 1);
     match first {

@@ -1,11 +1,11 @@
 //! `cuMemAlloc` and its like, and how they are freed, rightly and wrongly.
 
 use crate::driver::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, driver};
-use crate::memory::{self, Kind};
-use crate::world::World;
+use crate::memory::{self, MemoryKind};
+use crate::world::ThreadWorld;
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(12) {
         0..4 => allocate(world),
         4 => pitched(world),
@@ -17,7 +17,7 @@ pub fn step(world: &mut World) {
     }
 }
 
-fn allocate(world: &mut World) {
+fn allocate(world: &mut ThreadWorld) {
     let (bytes, device) = (world.size(), world.device());
     if world.may_not_wait() || !world.has_room(bytes) {
         return;
@@ -26,13 +26,13 @@ fn allocate(world: &mut World) {
     let mut address = 0;
     let code = driver().cuMemAlloc_v2(&mut address, bytes);
     if world.expect(&format!("cuMemAlloc {bytes} d{device}"), code, SUCCESS) {
-        memory::add(world, address, bytes, Kind::Plain, device);
+        memory::add(world, address, bytes, MemoryKind::Plain, device);
         let last = world.memory.len() - 1;
         memory::fill(world, last);
     }
 }
 
-fn pitched(world: &mut World) {
+fn pitched(world: &mut ThreadWorld) {
     let (width, height, device) = (
         1 + world.draw.below(3000),
         1 + world.draw.below(800),
@@ -52,11 +52,11 @@ fn pitched(world: &mut World) {
         if pitch != row {
             world.fault(&call, &row.to_string(), &pitch.to_string());
         }
-        memory::add(world, address, row * height, Kind::Plain, device);
+        memory::add(world, address, row * height, MemoryKind::Plain, device);
     }
 }
 
-fn managed(world: &mut World) {
+fn managed(world: &mut ThreadWorld) {
     let (bytes, device) = (world.size(), world.device());
     if !world.has_room(bytes) || world.may_not_wait() && !world.draw.one_in(6) {
         return;
@@ -71,13 +71,18 @@ fn managed(world: &mut World) {
         code,
         expected,
     ) {
-        memory::add(world, address, bytes, Kind::Managed, device);
+        memory::add(world, address, bytes, MemoryKind::Managed, device);
     }
 }
 
 /// Frees one of the objects that `cuMemFree` takes.
-fn free_any(world: &mut World) {
-    let is = |kind: Kind| matches!(kind, Kind::Plain | Kind::Managed | Kind::Graph | Kind::Pool(_));
+fn free_any(world: &mut ThreadWorld) {
+    let is = |kind: MemoryKind| {
+        matches!(
+            kind,
+            MemoryKind::Plain | MemoryKind::Managed | MemoryKind::Graph | MemoryKind::Pool(_)
+        )
+    };
     let all: Vec<usize> = (0..world.memory.len())
         .filter(|&at| is(world.memory[at].kind))
         .collect();
@@ -92,7 +97,7 @@ fn free_any(world: &mut World) {
 }
 
 /// Frees an object by `cuMemFree`.
-pub fn free(world: &mut World, at: usize) {
+pub fn free(world: &mut ThreadWorld, at: usize) {
     let freed = memory::remove(world, at);
     world.on(freed.device);
     let code = driver().cuMemFree_v2(freed.address);
@@ -104,7 +109,7 @@ pub fn free(world: &mut World, at: usize) {
 }
 
 /// What must not free anything.
-fn wrong_free(world: &mut World) {
+fn wrong_free(world: &mut ThreadWorld) {
     let device = world.device();
     if world.may_not_wait() {
         return;
@@ -113,7 +118,7 @@ fn wrong_free(world: &mut World) {
     let code = driver().cuMemFree_v2(0);
     world.expect("cuMemFree 0", code, SUCCESS);
     let plain: Vec<usize> = (0..world.memory.len())
-        .filter(|&at| world.memory[at].kind == Kind::Plain && world.memory[at].bytes > 1)
+        .filter(|&at| world.memory[at].kind == MemoryKind::Plain && world.memory[at].bytes > 1)
         .collect();
     if plain.is_empty() {
         return;
@@ -136,7 +141,7 @@ fn wrong_free(world: &mut World) {
 }
 
 /// Sizes that cannot be.
-fn wrong_size(world: &mut World) {
+fn wrong_size(world: &mut ThreadWorld) {
     let device = world.device();
     if world.may_not_wait() {
         return;
@@ -171,7 +176,7 @@ fn wrong_size(world: &mut World) {
 }
 
 /// Pinned memory of the host, which is nobody's charge.
-fn host(world: &mut World) {
+fn host(world: &mut ThreadWorld) {
     if world.may_not_wait() {
         return;
     }
@@ -207,7 +212,7 @@ fn host(world: &mut World) {
 }
 
 /// Fills the start of an object from pinned memory, in a stream.
-fn through_host(world: &mut World, to: usize, address: u64, bytes: usize) {
+fn through_host(world: &mut ThreadWorld, to: usize, address: u64, bytes: usize) {
     let memory = world.memory[to].clone();
     let Some(stream) = crate::streams::idle_on(world, memory.device) else {
         return;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use mgb_tests::generate::draw::Draw;
 
-use crate::books::{Books, Bytes};
+use crate::books::{Books, BytesByGpu};
 use crate::driver::{SUCCESS, driver};
-use crate::memory::{self, Kind};
+use crate::memory::{self, MemoryKind};
 use crate::peer::Peer;
-use crate::world::{GRANULE, Shared, World};
+use crate::world::{GRANULE, SeedShared, ThreadWorld};
 use crate::{asks, forks, graphs, mapped, peer, plain, pools, streams};
 
 /// Most threads of a seed.
@@ -19,12 +19,12 @@ const THREADS: usize = 4;
 /// How long the accounts may take to become equal.
 const BOOKS_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Job = Box<dyn FnOnce() + Send>;
+type ThreadJob = Box<dyn FnOnce() + Send>;
 
 /// Threads, and what they share over all seeds.
 pub struct Player {
-    threads: Vec<(Sender<Job>, Receiver<()>)>,
-    shared: Arc<Shared>,
+    threads: Vec<(Sender<ThreadJob>, Receiver<()>)>,
+    shared: Arc<SeedShared>,
     devices: usize,
     books: Books,
     /// Steps of a seed at most.
@@ -41,7 +41,7 @@ impl Player {
         assert_eq!(driver().cuInit(0), SUCCESS);
         assert_eq!(driver().cuDeviceGetCount(&mut count), SUCCESS);
         let thread = |_| {
-            let (give, take) = channel::<Job>();
+            let (give, take) = channel::<ThreadJob>();
             let (done, wait) = channel();
             std::thread::spawn(move || {
                 for job in take {
@@ -52,7 +52,7 @@ impl Player {
             (give, wait)
         };
         let threads = (0..THREADS).map(thread).collect();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SeedShared>::default();
         *shared.peer.lock().expect("no thread panics") = (count == 1).then(Peer::start);
         // What a context takes is seen in one that has nothing yet.
         let mut context = 0;
@@ -74,7 +74,7 @@ impl Player {
     }
 
     /// Has threads do jobs at the same time, and waits for them.
-    fn at_once(&self, jobs: Vec<(usize, Job)>) {
+    fn at_once(&self, jobs: Vec<(usize, ThreadJob)>) {
         let threads: Vec<usize> = jobs.iter().map(|(thread, _)| *thread).collect();
         for (thread, job) in jobs {
             self.threads[thread].0.send(job).expect("the thread is there");
@@ -85,7 +85,12 @@ impl Player {
     }
 
     /// Has a thread do something with a world.
-    fn on(&self, thread: usize, world: &Arc<Mutex<World>>, job: impl FnOnce(&mut World) + Send + 'static) {
+    fn on(
+        &self,
+        thread: usize,
+        world: &Arc<Mutex<ThreadWorld>>,
+        job: impl FnOnce(&mut ThreadWorld) + Send + 'static,
+    ) {
         self.at_once(vec![(thread, with(thread, world, job))]);
     }
 
@@ -94,7 +99,7 @@ impl Player {
         let mut draw = Draw::new(seed);
         let count = 1 + draw.below(THREADS);
         let world = |owner| {
-            Arc::new(Mutex::new(World::new(
+            Arc::new(Mutex::new(ThreadWorld::new(
                 seed,
                 owner,
                 self.devices,
@@ -115,7 +120,11 @@ impl Player {
     }
 }
 
-fn with(thread: usize, world: &Arc<Mutex<World>>, job: impl FnOnce(&mut World) + Send + 'static) -> Job {
+fn with(
+    thread: usize,
+    world: &Arc<Mutex<ThreadWorld>>,
+    job: impl FnOnce(&mut ThreadWorld) + Send + 'static,
+) -> ThreadJob {
     let world = world.clone();
     Box::new(move || {
         let mut world = world.lock().expect("no thread panics");
@@ -126,7 +135,7 @@ fn with(thread: usize, world: &Arc<Mutex<World>>, job: impl FnOnce(&mut World) +
 
 struct Seed<'a> {
     player: &'a Player,
-    worlds: Vec<Arc<Mutex<World>>>,
+    worlds: Vec<Arc<Mutex<ThreadWorld>>>,
     draw: Draw,
     step: usize,
     /// How often each device's context is retained.
@@ -142,7 +151,7 @@ impl Seed<'_> {
         *self.player.shared.contexts.lock().expect("no thread panics") = contexts;
         for thread in 0..self.worlds.len() {
             self.player.on(thread, &self.worlds[thread], |world| {
-                World::forget_current();
+                ThreadWorld::forget_current();
                 world.on(0);
             });
         }
@@ -159,7 +168,7 @@ impl Seed<'_> {
     }
 
     /// Notes something in the first thread's lines.
-    fn first(&self, job: impl FnOnce(&mut World) + Send + 'static) {
+    fn first(&self, job: impl FnOnce(&mut ThreadWorld) + Send + 'static) {
         let step = self.step;
         self.player.on(0, &self.worlds[0], move |world| {
             world.step = step;
@@ -220,7 +229,7 @@ impl Seed<'_> {
         self.step += 1;
         let step = self.step;
         let jobs = self.worlds.iter().enumerate().map(|(thread, world)| {
-            let job = move |world: &mut World| {
+            let job = move |world: &mut ThreadWorld| {
                 world.step = step;
                 world.is_beside = true;
                 for _ in 0..8 {
@@ -259,7 +268,7 @@ impl Seed<'_> {
                 while let Some(at) = world
                     .memory
                     .iter()
-                    .position(|memory| memory.kind == Kind::HostPool)
+                    .position(|memory| memory.kind == MemoryKind::HostPool)
                 {
                     pools::free(world, at, 0);
                 }
@@ -346,9 +355,9 @@ impl Seed<'_> {
         let mut own = 0;
         for world in &self.worlds {
             let world = world.lock().expect("no thread panics");
-            let is_own = |kind: Kind| match kind {
-                Kind::Plain => self.player.devices > 1,
-                Kind::Managed | Kind::Pool(_) => true,
+            let is_own = |kind: MemoryKind| match kind {
+                MemoryKind::Plain => self.player.devices > 1,
+                MemoryKind::Managed | MemoryKind::Pool(_) => true,
                 _ => false,
             };
             let count = world.memory.iter().filter(|memory| is_own(memory.kind)).count();
@@ -364,9 +373,9 @@ impl Seed<'_> {
             return;
         }
         let tolerance = self.tolerance();
-        let is_wrong = |held: &Bytes, charged: &Bytes| {
+        let is_wrong = |held: &BytesByGpu, charged: &BytesByGpu| {
             let names = held.keys().chain(charged.keys());
-            let value = |of: &Bytes, name: &String| of.get(name).copied().unwrap_or(0);
+            let value = |of: &BytesByGpu, name: &String| of.get(name).copied().unwrap_or(0);
             names.clone().any(|name| {
                 let (held, charged) = (value(held, name), value(charged, name));
                 held > charged + tolerance || settles && charged > held + tolerance
@@ -409,7 +418,7 @@ impl Seed<'_> {
 }
 
 /// One step with what a world has.
-fn make(world: &mut World) {
+fn make(world: &mut ThreadWorld) {
     match world.draw.below(40) {
         0..8 => plain::step(world),
         8..12 => touch(world),
@@ -424,7 +433,7 @@ fn make(world: &mut World) {
 }
 
 /// Reads or writes what is there.
-fn touch(world: &mut World) {
+fn touch(world: &mut ThreadWorld) {
     let Some(at) = memory::any(world) else { return };
     match world.draw.below(4) {
         0 => memory::fill(world, at),

@@ -6,12 +6,12 @@ use mgb_abi::location::MemLocation;
 use mgb_abi::pool::{MemPoolProps, POOL_RELEASE_THRESHOLD};
 
 use crate::driver::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, driver};
-use crate::memory::{self, Kind};
+use crate::memory::{self, MemoryKind};
 use crate::streams;
-use crate::world::World;
+use crate::world::ThreadWorld;
 
 /// A pool that the thread made.
-pub struct Pool {
+pub struct TestPool {
     number: usize,
     handle: usize,
     /// Its device; none: host memory.
@@ -19,7 +19,7 @@ pub struct Pool {
 }
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(12) {
         0..2 => create(world),
         2..6 => allocate(world),
@@ -30,7 +30,7 @@ pub fn step(world: &mut World) {
     }
 }
 
-fn create(world: &mut World) {
+fn create(world: &mut ThreadWorld) {
     if world.pools.len() >= 3 {
         return;
     }
@@ -51,7 +51,7 @@ fn create(world: &mut World) {
         return;
     }
     let number = world.number();
-    world.pools.push(Pool {
+    world.pools.push(TestPool {
         number,
         handle,
         device,
@@ -63,7 +63,7 @@ fn create(world: &mut World) {
     }
 }
 
-fn allocate(world: &mut World) {
+fn allocate(world: &mut ThreadWorld) {
     let (bytes, current) = (world.size(), world.device());
     if !world.has_room(bytes) {
         return;
@@ -95,9 +95,9 @@ fn allocate(world: &mut World) {
             expected,
         ) {
             let kind = if of.is_some() {
-                Kind::Pool(number)
+                MemoryKind::Pool(number)
             } else {
-                Kind::HostPool
+                MemoryKind::HostPool
             };
             // Freed in a stream of any device.
             let device = of.unwrap_or(current);
@@ -108,7 +108,7 @@ fn allocate(world: &mut World) {
     }
     let code = driver().cuMemAllocAsync(&mut address, bytes, stream);
     if world.expect(&format!("cuMemAllocAsync {bytes} {name}"), code, SUCCESS) {
-        memory::add(world, address, bytes, Kind::Pool(0), current);
+        memory::add(world, address, bytes, MemoryKind::Pool(0), current);
         streams::finish(world, stream);
         let last = world.memory.len() - 1;
         memory::fill(world, last);
@@ -116,8 +116,13 @@ fn allocate(world: &mut World) {
 }
 
 /// Frees one of the objects that `cuMemFreeAsync` takes.
-fn free_any(world: &mut World) {
-    let is = |kind: Kind| matches!(kind, Kind::Plain | Kind::Pool(_) | Kind::HostPool | Kind::Graph);
+fn free_any(world: &mut ThreadWorld) {
+    let is = |kind: MemoryKind| {
+        matches!(
+            kind,
+            MemoryKind::Plain | MemoryKind::Pool(_) | MemoryKind::HostPool | MemoryKind::Graph
+        )
+    };
     let all: Vec<usize> = (0..world.memory.len())
         .filter(|&at| is(world.memory[at].kind))
         .collect();
@@ -129,14 +134,14 @@ fn free_any(world: &mut World) {
     let Some(stream) = streams::idle_on(world, device) else {
         return;
     };
-    if world.memory[at].kind != Kind::HostPool && world.draw.one_in(2) {
+    if world.memory[at].kind != MemoryKind::HostPool && world.draw.one_in(2) {
         memory::verify(world, at);
     }
     free(world, at, stream);
 }
 
 /// Frees an object in the order of a stream.
-pub fn free(world: &mut World, at: usize, stream: usize) {
+pub fn free(world: &mut ThreadWorld, at: usize, stream: usize) {
     let freed = memory::remove(world, at);
     world.on(freed.device);
     let name = streams::name(world, stream);
@@ -144,13 +149,13 @@ pub fn free(world: &mut World, at: usize, stream: usize) {
     let call = format!("cuMemFreeAsync m{} {:?} {name}", freed.number, freed.kind);
     let done = world.expect(&call, code, SUCCESS);
     // A graph's next launch, in another stream, has the same address.
-    if world.draw.one_in(2) || freed.kind == Kind::Graph {
+    if world.draw.one_in(2) || freed.kind == MemoryKind::Graph {
         streams::finish(world, stream);
     }
     if done
         && !world.is_beside
-        && freed.kind != Kind::HostPool
-        && freed.kind != Kind::Graph
+        && freed.kind != MemoryKind::HostPool
+        && freed.kind != MemoryKind::Graph
         && world.draw.one_in(6)
     {
         streams::finish(world, stream);
@@ -159,7 +164,7 @@ pub fn free(world: &mut World, at: usize, stream: usize) {
     }
 }
 
-fn trim(world: &mut World) {
+fn trim(world: &mut ThreadWorld) {
     let count = world.pools.len();
     if count == 0 {
         return;
@@ -171,7 +176,7 @@ fn trim(world: &mut World) {
     world.expect(&format!("cuMemPoolTrimTo p{number} {keep}"), code, SUCCESS);
 }
 
-fn destroy(world: &mut World) {
+fn destroy(world: &mut ThreadWorld) {
     let count = world.pools.len();
     if count > 0 {
         let at = world.draw.below(count);
@@ -179,8 +184,8 @@ fn destroy(world: &mut World) {
     }
 }
 
-fn end(world: &mut World, at: usize) {
-    let Pool { number, handle, .. } = world.pools.swap_remove(at);
+fn end(world: &mut ThreadWorld, at: usize) {
+    let TestPool { number, handle, .. } = world.pools.swap_remove(at);
     let code = driver().cuMemPoolDestroy(handle);
     world.expect(&format!("cuMemPoolDestroy p{number}"), code, SUCCESS);
     if !world.is_beside && world.draw.one_in(4) {
@@ -190,8 +195,8 @@ fn end(world: &mut World, at: usize) {
 }
 
 /// Has a device allocate from one of the pools, or from its default one.
-fn choose(world: &mut World) {
-    let of = |pool: &Pool| Some((pool.number, pool.handle, pool.device?));
+fn choose(world: &mut ThreadWorld) {
+    let of = |pool: &TestPool| Some((pool.number, pool.handle, pool.device?));
     let all: Vec<(usize, usize, usize)> = world.pools.iter().filter_map(of).collect();
     if world.is_beside {
         return;
@@ -210,14 +215,14 @@ fn choose(world: &mut World) {
 }
 
 /// Ends all pools that the thread has.
-pub fn clear(world: &mut World) {
+pub fn clear(world: &mut ThreadWorld) {
     while !world.pools.is_empty() {
         end(world, 0);
     }
 }
 
 /// Ends the pools of host memory, which go with no context.
-pub fn clear_host(world: &mut World) {
+pub fn clear_host(world: &mut ThreadWorld) {
     while let Some(at) = world.pools.iter().position(|pool| pool.device.is_none()) {
         end(world, at);
     }

@@ -1,15 +1,15 @@
 //! Streams, events, and captures.
 
-use crate::driver::{Code, SUCCESS, driver};
-use crate::graphs::{Effect, Graph, Temporary};
-use crate::memory::{self, Kind};
-use crate::world::{Capturing, World};
+use crate::driver::{ResultCode, SUCCESS, driver};
+use crate::graphs::{Effect, Temporary, TestGraph};
+use crate::memory::{self, MemoryKind};
+use crate::world::{Capturing, ThreadWorld};
 
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture goes on.
-const WRONG_THREAD: Code = 908;
+const WRONG_THREAD: ResultCode = 908;
 
 /// A stream of a device.
-pub struct Stream {
+pub struct TestStream {
     number: usize,
     /// The handle of the stream.
     pub handle: usize,
@@ -28,14 +28,14 @@ struct Capture {
 }
 
 /// An event of a stream.
-pub struct Event {
+pub struct StreamEvent {
     number: usize,
     handle: usize,
 }
 
 /// A stream of the device that does not capture: one of the thread's, or the default one.
-pub fn idle_on(world: &mut World, device: usize) -> Option<usize> {
-    let is_idle = |stream: &&Stream| stream.device == device && stream.capture.is_none();
+pub fn idle_on(world: &mut ThreadWorld, device: usize) -> Option<usize> {
+    let is_idle = |stream: &&TestStream| stream.device == device && stream.capture.is_none();
     let mut all: Vec<usize> = world
         .streams
         .iter()
@@ -49,13 +49,13 @@ pub fn idle_on(world: &mut World, device: usize) -> Option<usize> {
 }
 
 /// The name of a stream in a line.
-pub fn name(world: &World, handle: usize) -> String {
+pub fn name(world: &ThreadWorld, handle: usize) -> String {
     let known = world.streams.iter().find(|stream| stream.handle == handle);
     known.map_or_else(|| "s0".to_owned(), |stream| format!("s{}", stream.number))
 }
 
 /// Makes one drawn step.
-pub fn step(world: &mut World) {
+pub fn step(world: &mut ThreadWorld) {
     match world.draw.below(16) {
         0..2 => create(world),
         2 => destroy(world),
@@ -70,7 +70,7 @@ pub fn step(world: &mut World) {
     }
 }
 
-fn create(world: &mut World) {
+fn create(world: &mut ThreadWorld) {
     if world.streams.len() >= 4 {
         return;
     }
@@ -80,7 +80,7 @@ fn create(world: &mut World) {
     let code = driver().cuStreamCreate(&mut handle, flags);
     if world.expect(&format!("cuStreamCreate {flags} d{device}"), code, SUCCESS) {
         let number = world.number();
-        world.streams.push(Stream {
+        world.streams.push(TestStream {
             number,
             handle,
             device,
@@ -90,7 +90,7 @@ fn create(world: &mut World) {
     }
 }
 
-fn destroy(world: &mut World) {
+fn destroy(world: &mut ThreadWorld) {
     let idle: Vec<usize> = (0..world.streams.len())
         .filter(|&at| world.streams[at].capture.is_none())
         .collect();
@@ -105,7 +105,7 @@ fn destroy(world: &mut World) {
 }
 
 /// Waits for a stream and asks it.
-fn work(world: &mut World) {
+fn work(world: &mut ThreadWorld) {
     let Some(at) = memory::any(world) else { return };
     let object = world.memory[at].clone();
     let Some(stream) = idle_on(world, object.device) else {
@@ -122,7 +122,7 @@ fn work(world: &mut World) {
     if finish(world, stream) && done {
         world.memory[at].filled(value);
     }
-    let waits_for_none = |known: &&Stream| known.handle == stream && !known.blocking;
+    let waits_for_none = |known: &&TestStream| known.handle == stream && !known.blocking;
     if world.streams.iter().find(waits_for_none).is_some() {
         let code = driver().cuStreamQuery(stream);
         world.expect(&format!("cuStreamQuery {name}"), code, SUCCESS);
@@ -130,13 +130,13 @@ fn work(world: &mut World) {
 }
 
 /// Waits for a stream.
-pub fn finish(world: &mut World, stream: usize) -> bool {
+pub fn finish(world: &mut ThreadWorld, stream: usize) -> bool {
     let name = name(world, stream);
     let code = driver().cuStreamSynchronize(stream);
     world.expect(&format!("cuStreamSynchronize {name}"), code, SUCCESS)
 }
 
-fn event(world: &mut World) {
+fn event(world: &mut ThreadWorld) {
     let count = world.events.len();
     if count == 0 || count < 3 && world.draw.one_in(3) {
         let device = world.device();
@@ -145,7 +145,7 @@ fn event(world: &mut World) {
         let code = driver().cuEventCreate(&mut handle, 2);
         if world.expect("cuEventCreate", code, SUCCESS) {
             let number = world.number();
-            world.events.push(Event { number, handle });
+            world.events.push(StreamEvent { number, handle });
         }
         return;
     }
@@ -172,9 +172,9 @@ fn event(world: &mut World) {
     }
 }
 
-fn begin(world: &mut World) {
+fn begin(world: &mut ThreadWorld) {
     let beside = world.is_beside;
-    let may = |stream: &Stream| stream.capture.is_none() && (!beside || !stream.blocking);
+    let may = |stream: &TestStream| stream.capture.is_none() && (!beside || !stream.blocking);
     let all: Vec<usize> = (0..world.streams.len())
         .filter(|&at| may(&world.streams[at]))
         .collect();
@@ -210,7 +210,7 @@ fn begin(world: &mut World) {
 }
 
 /// One of the streams that capture.
-fn capturing(world: &mut World) -> Option<usize> {
+fn capturing(world: &mut ThreadWorld) -> Option<usize> {
     let all: Vec<usize> = (0..world.streams.len())
         .filter(|&at| world.streams[at].capture.is_some())
         .collect();
@@ -218,7 +218,7 @@ fn capturing(world: &mut World) -> Option<usize> {
 }
 
 /// Work in a stream that captures.
-fn captured(world: &mut World) {
+fn captured(world: &mut ThreadWorld) {
     let Some(at) = capturing(world) else {
         return begin(world);
     };
@@ -283,7 +283,7 @@ fn world_choice(live: &[usize], way: usize) -> &usize {
 }
 
 /// Work with memory of the graph that is being captured.
-fn of_temporary(world: &mut World, at: usize, which: usize, way: usize) {
+fn of_temporary(world: &mut ThreadWorld, at: usize, which: usize, way: usize) {
     let (number, handle, device) = (
         world.streams[at].number,
         world.streams[at].handle,
@@ -329,17 +329,17 @@ fn of_temporary(world: &mut World, at: usize, which: usize, way: usize) {
     }
 }
 
-fn keep(world: &mut World, at: usize, change: impl FnOnce(&mut Capture)) {
+fn keep(world: &mut ThreadWorld, at: usize, change: impl FnOnce(&mut Capture)) {
     change(world.streams[at].capture.as_mut().expect("it captures"));
 }
 
-fn end_any(world: &mut World) {
+fn end_any(world: &mut ThreadWorld) {
     if let Some(at) = capturing(world) {
         end(world, at);
     }
 }
 
-fn end(world: &mut World, at: usize) {
+fn end(world: &mut ThreadWorld, at: usize) {
     let (number, handle, device) = (
         world.streams[at].number,
         world.streams[at].handle,
@@ -356,7 +356,7 @@ fn end(world: &mut World, at: usize) {
     let capture = world.streams[at].capture.take().expect("it captured");
     if is_whole {
         let number = world.number();
-        let mut graph = Graph::new(number, graph, device, capture.effects, &capture.temporaries);
+        let mut graph = TestGraph::new(number, graph, device, capture.effects, &capture.temporaries);
         let known: Vec<usize> = world.memory.iter().map(|memory| memory.number).collect();
         graph.lose_unless(|number| known.contains(&number));
         world.graphs.push(graph);
@@ -364,9 +364,9 @@ fn end(world: &mut World, at: usize) {
 }
 
 /// Ends the captures that a thread began, which it alone may.
-pub fn end_all(world: &mut World) {
+pub fn end_all(world: &mut ThreadWorld) {
     let thread = world.thread;
-    let is_own = |stream: &Stream| {
+    let is_own = |stream: &TestStream| {
         stream
             .capture
             .as_ref()
@@ -378,7 +378,7 @@ pub fn end_all(world: &mut World) {
 }
 
 /// Allocates while the thread itself captures, as allocators with a cache do.
-fn relaxed(world: &mut World) {
+fn relaxed(world: &mut ThreadWorld) {
     let (bytes, device) = (world.size(), world.device());
     if !world.has_room(bytes) {
         return;
@@ -394,7 +394,7 @@ fn relaxed(world: &mut World) {
     let mut address = 0;
     let code = driver().cuMemAlloc_v2(&mut address, bytes);
     if world.expect(&format!("cuMemAlloc {bytes} relaxed"), code, SUCCESS) {
-        memory::add(world, address, bytes, Kind::Plain, device);
+        memory::add(world, address, bytes, MemoryKind::Plain, device);
     }
     let code = driver().cuThreadExchangeStreamCaptureMode(&mut mode);
     world.expect(
@@ -404,7 +404,7 @@ fn relaxed(world: &mut World) {
     );
 }
 
-fn status(world: &mut World) {
+fn status(world: &mut ThreadWorld) {
     let count = world.streams.len();
     if count == 0 {
         return;
@@ -422,7 +422,7 @@ fn status(world: &mut World) {
 }
 
 /// Waits for the device, which natively ends all captures on it.
-fn settle(world: &mut World) {
+fn settle(world: &mut ThreadWorld) {
     let device = world.device();
     if world.is_beside || !world.shared.captures().is_empty() && !world.draw.one_in(4) {
         return;
@@ -433,7 +433,7 @@ fn settle(world: &mut World) {
 }
 
 /// Ends all that the thread has.
-pub fn clear(world: &mut World) {
+pub fn clear(world: &mut ThreadWorld) {
     while let Some(event) = world.events.pop() {
         let code = driver().cuEventDestroy_v2(event.handle);
         world.expect(&format!("cuEventDestroy e{}", event.number), code, SUCCESS);

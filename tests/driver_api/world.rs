@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use mgb_tests::generate::draw::Draw;
 
-use crate::driver::{Code, SUCCESS, driver};
-use crate::graphs::{Exec, Graph};
-use crate::mapped::{Physical, Range};
-use crate::memory::Memory;
+use crate::driver::{ResultCode, SUCCESS, driver};
+use crate::graphs::{TestGraph, TestGraphExec};
+use crate::mapped::{MappedRange, TestPhysical};
+use crate::memory::MemoryObject;
 use crate::peer::Peer;
-use crate::pools::Pool;
-use crate::streams::{Event, Stream};
+use crate::pools::TestPool;
+use crate::streams::{StreamEvent, TestStream};
 
 /// Most bytes that the objects of one thread have on GPUs.
 const MAX_BYTES: u64 = 24 << 20;
@@ -40,7 +40,7 @@ pub struct Capturing {
 
 /// What all threads of a seed have in common.
 #[derive(Default)]
-pub struct Shared {
+pub struct SeedShared {
     /// Captures that go on.
     pub captures: Mutex<Vec<Capturing>>,
     /// The other process.
@@ -49,7 +49,7 @@ pub struct Shared {
     pub contexts: Mutex<Vec<usize>>,
 }
 
-impl Shared {
+impl SeedShared {
     /// The captures that go on.
     pub fn captures(&self) -> MutexGuard<'_, Vec<Capturing>> {
         self.captures.lock().expect("no thread panics")
@@ -57,7 +57,7 @@ impl Shared {
 }
 
 /// One thread's objects.
-pub struct World {
+pub struct ThreadWorld {
     /// The seed that the program is drawn from.
     pub seed: u64,
     /// Where decisions come from.
@@ -71,23 +71,23 @@ pub struct World {
     /// How many devices there are.
     pub devices: usize,
     /// What all threads share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SeedShared>,
     /// Memory that the GPU can use.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryObject>,
     /// Pools that this thread made.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<TestPool>,
     /// The streams there are.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<TestStream>,
     /// The events there are.
-    pub events: Vec<Event>,
+    pub events: Vec<StreamEvent>,
     /// The graphs there are.
-    pub graphs: Vec<Graph>,
+    pub graphs: Vec<TestGraph>,
     /// The executable graphs there are.
-    pub execs: Vec<Exec>,
+    pub execs: Vec<TestGraphExec>,
     /// Addresses, with what is mapped there.
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<MappedRange>,
     /// The physical memory there is.
-    pub physical: Vec<Physical>,
+    pub physical: Vec<TestPhysical>,
     /// Arrays: number, handle, width and height.
     pub arrays: Vec<(usize, usize, [usize; 2], usize)>,
     /// Host memory: address and bytes.
@@ -99,10 +99,10 @@ pub struct World {
     last: usize,
 }
 
-impl World {
+impl ThreadWorld {
     /// An empty one.
-    pub fn new(seed: u64, owner: usize, devices: usize, shared: Arc<Shared>) -> World {
-        World {
+    pub fn new(seed: u64, owner: usize, devices: usize, shared: Arc<SeedShared>) -> ThreadWorld {
+        ThreadWorld {
             seed,
             draw: Draw::new(seed.wrapping_mul(8).wrapping_add(owner as u64 + 1)),
             thread: owner,
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Notes a call whose answer only another run knows.
-    pub fn note(&mut self, call: &str, code: Code) -> bool {
+    pub fn note(&mut self, call: &str, code: ResultCode) -> bool {
         let line = format!(
             "seed {} step {} thread {}: {call} -> {code}",
             self.seed, self.step, self.thread
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Notes a call whose answer the model knows, unless a capture forbids the call.
-    pub fn expect(&mut self, call: &str, code: Code, expected: Code) -> bool {
+    pub fn expect(&mut self, call: &str, code: ResultCode, expected: ResultCode) -> bool {
         let is_known = self.shared.captures().is_empty();
         if is_known && code != expected {
             self.fault(call, &expected.to_string(), &code.to_string());

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, env};
 
 use crate::directives::Directives;
 use crate::prefix::{bin, prefix, repository};
-use crate::process::Running;
+use crate::process::RunningProgram;
 
 /// Every optimisation level. To the pass, which runs first, all but `-O0` look much alike.
 pub const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
@@ -202,7 +202,7 @@ fn build(folder: &Path, make: &mut Command) {
         remove_programs(folder);
         fs::write(&stamp, &compiler).expect("the target folder can be written");
     }
-    Running::start(make).end_within(BUILD_PATIENCE).success();
+    RunningProgram::start(make).end_within(BUILD_PATIENCE).success();
 }
 
 /// Removes everything but the lock.

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::built::{cache, fingerprint};
 use crate::prefix::bin;
-use crate::process::Running;
+use crate::process::RunningProgram;
 
 /// The program that `mgb clang++` makes of `source` with `flags`. It is kept until the wrapper, the pass, the
 /// flags or a file of the source's folder change.
@@ -30,7 +30,7 @@ pub fn program<F: AsRef<OsStr>>(source: &Path, flags: &[F]) -> PathBuf {
         let half = folder.join(".new");
         let mut compile = Command::new(bin("mgb-clang++"));
         compile.arg(source).arg("-o").arg(&half).args(flags);
-        Running::start(&mut compile).end().success();
+        RunningProgram::start(&mut compile).end().success();
         fs::rename(&half, &program).expect("the target folder can be written");
     }
     program

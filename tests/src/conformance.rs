@@ -9,17 +9,17 @@ use std::path::PathBuf;
 use crate::prefix::repository;
 
 /// What a program printed, by case: the type and the values, or `failed` and why.
-pub type Output = BTreeMap<String, String>;
+pub type ProgramOutput = BTreeMap<String, String>;
 
 /// A program of the set.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ConformanceProgram {
     /// Its name: that of its source.
     pub name: String,
     /// What its cases are about, as its source says.
     pub about: String,
     /// What a real GPU printed; `None` while none has: its cases then say themselves what is right.
-    pub recorded: Option<Output>,
+    pub recorded: Option<ProgramOutput>,
     /// Cases that softgpu does not do as a GPU, and why.
     pub missing: BTreeMap<String, String>,
 }
@@ -37,7 +37,7 @@ fn read(path: PathBuf) -> String {
 /// # Panics
 ///
 /// When the set cannot be read, or says something of a case that was not recorded.
-pub fn programs() -> Vec<Program> {
+pub fn programs() -> Vec<ConformanceProgram> {
     let mut names: Vec<String> = fs::read_dir(folder())
         .expect("the set is in the repository")
         .filter_map(|entry| {
@@ -47,7 +47,7 @@ pub fn programs() -> Vec<Program> {
         .collect();
     names.sort();
     let missing = missing();
-    let programs: Vec<Program> = names.into_iter().map(|name| program(name, &missing)).collect();
+    let programs: Vec<ConformanceProgram> = names.into_iter().map(|name| program(name, &missing)).collect();
     for key in missing.keys() {
         let known = programs
             .iter()
@@ -57,7 +57,7 @@ pub fn programs() -> Vec<Program> {
     programs
 }
 
-fn program(name: String, missing: &BTreeMap<String, String>) -> Program {
+fn program(name: String, missing: &BTreeMap<String, String>) -> ConformanceProgram {
     let source = read(folder().join(format!("{name}.cu")));
     let about: Vec<&str> = source
         .lines()
@@ -67,13 +67,13 @@ fn program(name: String, missing: &BTreeMap<String, String>) -> Program {
     let recorded = record.exists().then(|| parse(&read(record)));
     let missing = recorded
         .iter()
-        .flat_map(Output::keys)
+        .flat_map(ProgramOutput::keys)
         .filter_map(|case| {
             let why = missing.get(&format!("{name}/{case}"))?;
             Some((case.clone(), why.clone()))
         })
         .collect();
-    Program {
+    ConformanceProgram {
         about: about.join(" "),
         name,
         recorded,
@@ -96,7 +96,7 @@ fn missing() -> BTreeMap<String, String> {
 }
 
 /// Reads what a program printed.
-pub fn parse(text: &str) -> Output {
+pub fn parse(text: &str) -> ProgramOutput {
     text.lines()
         .filter_map(|line| {
             let (case, rest) = line.split_once(' ')?;
@@ -105,10 +105,10 @@ pub fn parse(text: &str) -> Output {
         .collect()
 }
 
-impl Program {
+impl ConformanceProgram {
     /// Cases that a real GPU has recorded.
     pub fn count(&self) -> usize {
-        self.recorded.as_ref().map_or(0, Output::len)
+        self.recorded.as_ref().map_or(0, ProgramOutput::len)
     }
 
     /// The variable that has the cases compare what they have with a model of their own: where nothing is
@@ -120,7 +120,7 @@ impl Program {
 
 /// What differs from what was recorded, though it should not, and what should and does not. Of a program
 /// without a record: what its cases find wrong themselves.
-pub fn wrong(program: &Program, found: &Output) -> Vec<String> {
+pub fn wrong(program: &ConformanceProgram, found: &ProgramOutput) -> Vec<String> {
     let Some(recorded) = &program.recorded else {
         return unmodelled(program, found);
     };
@@ -143,7 +143,7 @@ pub fn wrong(program: &Program, found: &Output) -> Vec<String> {
 }
 
 /// What is wrong with the cases of a program without a record.
-fn unmodelled(program: &Program, found: &Output) -> Vec<String> {
+fn unmodelled(program: &ConformanceProgram, found: &ProgramOutput) -> Vec<String> {
     let name = &program.name;
     if found.is_empty() {
         return vec![format!("{name}: no case has run")];
@@ -237,7 +237,7 @@ pub fn with_table(page: &str) -> String {
 
 fn table() -> String {
     let programs = programs();
-    let cases: usize = programs.iter().map(Program::count).sum();
+    let cases: usize = programs.iter().map(ConformanceProgram::count).sum();
     let missing: usize = programs.iter().map(|p| p.missing.len()).sum();
     let mut text = format!(
         "Written by `make support`. {cases} cases, each an intrinsic or a family of the API, were recorded \
@@ -267,7 +267,7 @@ fn table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Program, difference, parse, unmodelled_case, wrong};
+    use super::{ConformanceProgram, difference, parse, unmodelled_case, wrong};
 
     #[test]
     fn what_checks_itself_is_right_or_not() {
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn without_a_record_a_case_must_not_fail() {
-        let program = Program {
+        let program = ConformanceProgram {
             name: "new".into(),
             about: String::new(),
             recorded: None,

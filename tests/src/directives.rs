@@ -10,14 +10,14 @@ use crate::formula::{self, Values};
 
 /// One way to run an example, and what it prints then.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub struct ExampleRun {
     /// The arguments with their names, in order.
     pub arguments: Vec<(String, String)>,
     /// Standard output, without the line's end.
     pub stdout: String,
 }
 
-impl Case {
+impl ExampleRun {
     /// The command line: the values alone.
     pub fn command_line(&self) -> Vec<&str> {
         self.arguments.iter().map(|(_, value)| value.as_str()).collect()
@@ -36,7 +36,7 @@ impl Case {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Directives {
     /// How to run it; empty for a program that tests do not run.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ExampleRun>,
     /// How many static tasks the pass finds.
     pub static_tasks: usize,
     /// The peak of each static task.
@@ -64,7 +64,7 @@ impl Directives {
     /// # Errors
     ///
     /// When a formula cannot be evaluated.
-    pub fn peaks_for(&self, case: &Case) -> Result<Vec<u64>> {
+    pub fn peaks_for(&self, case: &ExampleRun) -> Result<Vec<u64>> {
         let values = case.values();
         let mut peaks = Vec::new();
         for formula in &self.peaks {
@@ -79,7 +79,7 @@ impl Directives {
     /// # Errors
     ///
     /// When the formula cannot be evaluated.
-    pub fn record_for(&self, case: &Case) -> Result<Option<u64>> {
+    pub fn record_for(&self, case: &ExampleRun) -> Result<Option<u64>> {
         let Some(formula) = &self.record else {
             return Ok(None);
         };
@@ -98,7 +98,7 @@ fn parse(text: &str) -> Result<Directives> {
             .with_context(|| format!("'//#{line}' has no colon"))?;
         let value = value.trim();
         match name {
-            "Args" => directives.cases.push(Case {
+            "Args" => directives.cases.push(ExampleRun {
                 arguments: arguments(value)?,
                 stdout: String::new(),
             }),

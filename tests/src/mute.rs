@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use crate::process::{Ended, Running};
+use crate::process::{Ended, RunningProgram};
 
 /// What is wrong with a standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Mute {
         match self {
             Mute::Full => {
                 let full = File::options().write(true).open("/dev/full");
-                Running::start_with(command, full.expect("Linux has this device").into()).end()
+                RunningProgram::start_with(command, full.expect("Linux has this device").into()).end()
             }
             Mute::Closed => {
                 // SAFETY: closes the child's own descriptor, which nothing there uses before its `exec`.
@@ -46,12 +46,12 @@ impl Mute {
                         Ok(())
                     });
                 }
-                Running::start_with(command, Stdio::null()).end()
+                RunningProgram::start_with(command, Stdio::null()).end()
             }
             Mute::Broken => {
                 let (reader, writer) = pipe().expect("a pipe");
                 drop(reader);
-                Running::start_with(command, writer.into()).end()
+                RunningProgram::start_with(command, writer.into()).end()
             }
             Mute::Unread => {
                 let (reader, mut writer) = pipe().expect("a pipe");
@@ -59,7 +59,7 @@ impl Mute {
                 fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("a pipe takes flags");
                 while writer.write(&[b'.'; 4096]).is_ok() {}
                 fcntl_setfl(&writer, flags).expect("a pipe takes flags");
-                let ended = Running::start_with(command, writer.into()).end();
+                let ended = RunningProgram::start_with(command, writer.into()).end();
                 drop(reader);
                 ended
             }

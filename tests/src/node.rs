@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::built::cache;
 use crate::prefix::{bin, softgpu_libraries};
-use crate::process::{Ended, Running};
+use crate::process::{Ended, RunningProgram};
 use crate::wait;
 
 /// Held by every node: a test that measures times takes it alone. Tests are threads of a process, under
@@ -25,12 +25,12 @@ fn machine() -> File {
 
 /// A private node. Dropping it stops its mgbd. A test has one at a time.
 #[derive(Debug)]
-pub struct Node {
+pub struct PrivateNode {
     folder: TempDir,
     /// Within it; usually itself.
     socket_folder: &'static str,
     devices: String,
-    daemon: Option<Running>,
+    daemon: Option<RunningProgram>,
     /// The mgbd that came in its place.
     successor: Option<u32>,
     view: Option<String>,
@@ -38,37 +38,37 @@ pub struct Node {
     _machine: File,
 }
 
-impl Node {
+impl PrivateNode {
     /// A node with software GPUs (`4x256MiB`, as `SOFTGPU_DEVICES` takes them) and no mgbd.
     ///
     /// # Panics
     ///
     /// When no temporary folder can be made.
-    pub fn without_mgbd(devices: &str) -> Node {
+    pub fn without_mgbd(devices: &str) -> PrivateNode {
         let machine = machine();
         machine.lock_shared().expect("a file can be locked");
-        Node::new(devices, machine)
+        PrivateNode::new(devices, machine)
     }
 
-    /// As [`Node::start`], while no other test has a node: for a test that measures times.
+    /// As [`PrivateNode::start`], while no other test has a node: for a test that measures times.
     ///
     /// # Panics
     ///
     /// When mgbd does not come up.
-    pub fn start_alone(devices: &str, policy: &str) -> Node {
+    pub fn start_alone(devices: &str, policy: &str) -> PrivateNode {
         let machine = machine();
         machine.lock().expect("a file can be locked");
-        let mut node = Node::new(devices, machine);
+        let mut node = PrivateNode::new(devices, machine);
         node.start_mgbd(policy);
         node
     }
 
-    fn new(devices: &str, machine: File) -> Node {
+    fn new(devices: &str, machine: File) -> PrivateNode {
         let folder = tempfile::Builder::new()
             .prefix("mgb-test")
             .tempdir()
             .expect("a temporary folder can be made");
-        Node {
+        PrivateNode {
             folder,
             socket_folder: "",
             devices: devices.to_owned(),
@@ -84,8 +84,8 @@ impl Node {
     /// # Panics
     ///
     /// When mgbd does not come up.
-    pub fn start(devices: &str, policy: &str) -> Node {
-        let mut node = Node::without_mgbd(devices);
+    pub fn start(devices: &str, policy: &str) -> PrivateNode {
+        let mut node = PrivateNode::without_mgbd(devices);
         node.start_mgbd(policy);
         node
     }
@@ -100,7 +100,7 @@ impl Node {
         self.start_mgbd_with(policy, &[]);
     }
 
-    /// As [`Node::start_mgbd`], with further options.
+    /// As [`PrivateNode::start_mgbd`], with further options.
     ///
     /// # Panics
     ///
@@ -111,14 +111,14 @@ impl Node {
         self.start_mgbd_as(&mut command);
     }
 
-    /// Starts an mgbd by a command of [`Node::mgbd`]'s.
+    /// Starts an mgbd by a command of [`PrivateNode::mgbd`]'s.
     ///
     /// # Panics
     ///
     /// When it ends before it serves.
     #[track_caller]
     pub fn start_mgbd_as(&mut self, command: &mut Command) {
-        let mut daemon = Running::start(command);
+        let mut daemon = RunningProgram::start(command);
         let client = wait::try_until(|| match Client::observe(&self.socket()) {
             Ok(client) => Some(Some(client)),
             Err(_) if daemon.runs() => None,
@@ -298,7 +298,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for PrivateNode {
     fn drop(&mut self) {
         if let Some(successor) = self.successor {
             kill(successor, Signal::TERM);

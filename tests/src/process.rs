@@ -65,31 +65,31 @@ impl Ended {
 
 /// A program that runs. Dropping it kills it and its process group.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     /// Standard output, and standard error where this process reads it.
     outputs: Option<(JoinHandle<String>, Option<JoinHandle<String>>)>,
     ended: bool,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts `command` in a process group of its own, its standard input closed.
     ///
     /// # Panics
     ///
     /// When it cannot be started.
     #[track_caller]
-    pub fn start(command: &mut Command) -> Running {
-        Running::start_with(command, Stdio::piped())
+    pub fn start(command: &mut Command) -> RunningProgram {
+        RunningProgram::start_with(command, Stdio::piped())
     }
 
-    /// As [`Running::start`], with another standard error.
+    /// As [`RunningProgram::start`], with another standard error.
     ///
     /// # Panics
     ///
     /// When it cannot be started.
     #[track_caller]
-    pub fn start_with(command: &mut Command, stderr: Stdio) -> Running {
+    pub fn start_with(command: &mut Command, stderr: Stdio) -> RunningProgram {
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = match command.spawn() {
@@ -98,7 +98,7 @@ impl Running {
         };
         let stdout = drain(child.stdout.take().expect("is piped"));
         let stderr = child.stderr.take().map(drain);
-        Running {
+        RunningProgram {
             child,
             outputs: Some((stdout, stderr)),
             ended: false,
@@ -177,7 +177,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if !self.ended {
             self.kill_group();
@@ -189,7 +189,7 @@ impl Drop for Running {
 /// Runs a command to its end.
 #[track_caller]
 pub fn run(command: &mut Command) -> Ended {
-    Running::start(command).end()
+    RunningProgram::start(command).end()
 }
 
 /// A command with arguments, to be run from any test in one line.

@@ -9,16 +9,16 @@ use serde::Deserialize;
 
 /// The report of one module.
 #[derive(Debug, Deserialize)]
-pub struct Module {
+pub struct ModuleReport {
     /// Its source file.
     pub source: String,
     /// What the pass found.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ReportedTask>,
 }
 
 /// One task, static or lazy.
 #[derive(Debug, Deserialize)]
-pub struct Task {
+pub struct ReportedTask {
     /// Its number in the module.
     pub id: u32,
     /// `static` or `lazy`.
@@ -28,12 +28,12 @@ pub struct Task {
     pub reasons: Vec<Reason>,
     /// What it needs.
     #[serde(default)]
-    pub need: Need,
+    pub need: ReportedNeed,
 }
 
 /// What a task needs, as formulas over the program's own names; empty for a lazy one.
 #[derive(Debug, Default, Deserialize)]
-pub struct Need {
+pub struct ReportedNeed {
     /// The peak of live bytes.
     pub peak: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct Reason {
 /// # Errors
 ///
 /// When the file is no object file, has no report, or holds one that is no JSON.
-pub fn read(file: &Path) -> Result<Vec<Module>> {
+pub fn read(file: &Path) -> Result<Vec<ModuleReport>> {
     let bytes = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
     let program = object::File::parse(&*bytes)?;
     let section = program

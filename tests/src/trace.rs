@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// The trace of one process.
 #[derive(Debug, Deserialize)]
-pub struct Process {
+pub struct TracedProcess {
     /// Its process id.
     pub pid: u32,
     /// Why it was open, if it was.
@@ -16,16 +16,16 @@ pub struct Process {
     /// Why it stayed outside mgbd's MPS, if it did.
     pub outside_mps: Option<String>,
     /// Every task it began.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TracedTask>,
     /// What left its GPUs and came back, in total.
-    pub swapped: Option<Swapped>,
+    pub swapped: Option<SwapTotals>,
 }
 
 /// One task of a process.
 #[derive(Debug, Deserialize)]
-pub struct Task {
+pub struct TracedTask {
     /// The pass's name for it; none for the lazy task.
-    pub site: Option<Site>,
+    pub site: Option<TracedSite>,
     /// Whether it was bound at run time.
     pub lazy: bool,
     /// The GPU it ran on.
@@ -37,21 +37,21 @@ pub struct Task {
     /// Kernels that it launched, where the driver front counted them.
     pub launches: Option<u64>,
     /// When it held room, in order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TracedSpan>,
     /// When memory of it left its GPU, came back, or went to another one.
-    pub swaps: Vec<Swap>,
+    pub swaps: Vec<TracedSwap>,
 }
 
 /// A stretch of time on one GPU.
 #[derive(Debug, Deserialize)]
-pub struct Span {
+pub struct TracedSpan {
     /// The index of the GPU.
     pub gpu: u32,
 }
 
 /// Memory that left a GPU, or came back. Times in nanoseconds.
 #[derive(Debug, Deserialize)]
-pub struct Swap {
+pub struct TracedSwap {
     /// `evicted`, `restored` or `moved`.
     pub kind: String,
     /// The index of the GPU.
@@ -76,7 +76,7 @@ pub struct Swap {
     pub pumped: bool,
 }
 
-impl Swap {
+impl TracedSwap {
     /// Panics unless its parts are parts of its time.
     pub fn check(&self) {
         let parts = [
@@ -104,7 +104,7 @@ impl Swap {
 
 /// All swaps of a process.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-pub struct Swapped {
+pub struct SwapTotals {
     /// How often memory left,
     pub evicted: u64,
     /// and how much.
@@ -119,11 +119,11 @@ pub struct Swapped {
     pub left_out: u64,
 }
 
-impl Process {
+impl TracedProcess {
     /// The kinds of its swaps in their order. Panics unless each is of one GPU and so many bytes, they do not
     /// overlap, and the totals are theirs.
     pub fn swaps(&self, gpu: u32, bytes: u64) -> Vec<&str> {
-        let swaps: Vec<&Swap> = self.tasks.iter().flat_map(|task| &task.swaps).collect();
+        let swaps: Vec<&TracedSwap> = self.tasks.iter().flat_map(|task| &task.swaps).collect();
         for swap in &swaps {
             swap.check();
             assert_eq!((swap.gpu, swap.bytes), (gpu, bytes), "{swap:?}");
@@ -133,7 +133,7 @@ impl Process {
         }
         let count = |kind| swaps.iter().filter(|swap| swap.kind == kind).count() as u64;
         let (evicted, restored) = (count("evicted"), count("restored"));
-        let expected = Swapped {
+        let expected = SwapTotals {
             evicted,
             evicted_bytes: evicted * bytes,
             restored,
@@ -148,7 +148,7 @@ impl Process {
 
 /// The place of a static task in the program.
 #[derive(Debug, Deserialize)]
-pub struct Site {
+pub struct TracedSite {
     /// Its number in the module's report.
     pub id: u32,
     /// The function that holds it.
@@ -160,7 +160,7 @@ pub struct Site {
 /// # Errors
 ///
 /// When it cannot be read or holds anything but one document a line.
-pub fn read(file: &Path) -> Result<Vec<Process>> {
+pub fn read(file: &Path) -> Result<Vec<TracedProcess>> {
     let text =
         fs::read_to_string(file).with_context(|| format!("failed to read the trace {}", file.display()))?;
     text.lines()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mgb_tests::prefix::{prefix, repository};
-use mgb_tests::process::{Running, command};
+use mgb_tests::process::{RunningProgram, command};
 use serde_json::Value;
 
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -52,7 +52,7 @@ fn a_program_that_does_not_build_is_in_the_table_with_the_others() {
     ];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut compare = command("python3", &arguments);
-    let table = Running::start(
+    let table = RunningProgram::start(
         compare
             .env("MGB_PREFIX", prefix())
             .env("PYTHONDONTWRITEBYTECODE", "1"),

@@ -4,16 +4,16 @@ use std::fs;
 use std::process::Command;
 
 use mgb_probe::Client;
-use mgb_tests::conformance::{Output, Program, parse, programs, with_table, wrong};
-use mgb_tests::node::Node;
+use mgb_tests::conformance::{ConformanceProgram, ProgramOutput, parse, programs, with_table, wrong};
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, repository, softgpu_libraries};
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::{built, plain};
 
 /// A case waits for nothing, and some programs have fifty.
 const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(240);
 
-fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
+fn command(node: &PrivateNode, program: &ConformanceProgram, mode: &str, order: &str) -> Command {
     let path = built::conformance().join(&program.name);
     let mut command = node.command(path, &[]);
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
@@ -21,11 +21,15 @@ fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Output {
-    parse(&Running::start(command).end_within(PROGRAM_TIMEOUT).success())
+fn run(command: &mut Command) -> ProgramOutput {
+    parse(
+        &RunningProgram::start(command)
+            .end_within(PROGRAM_TIMEOUT)
+            .success(),
+    )
 }
 
-fn check(command: impl Fn(&Program) -> Command) {
+fn check(command: impl Fn(&ConformanceProgram) -> Command) {
     let wrong: Vec<String> = programs()
         .iter()
         .flat_map(|program| wrong(program, &run(&mut command(program))))
@@ -33,12 +37,12 @@ fn check(command: impl Fn(&Program) -> Command) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn all(node: &Node, mode: &str, order: &str) {
+fn all(node: &PrivateNode, mode: &str, order: &str) {
     check(|program| command(node, program, mode, order));
 }
 
 /// The same, with the driver front before the software GPU's libraries: the runtime calls that.
-fn all_behind_the_front(node: &Node, mode: &str) {
+fn all_behind_the_front(node: &PrivateNode, mode: &str) {
     let path = std::env::join_paths([prefix().join("lib/front"), softgpu_libraries()]).unwrap();
     check(|program| {
         let mut command = command(node, program, mode, "");
@@ -49,17 +53,17 @@ fn all_behind_the_front(node: &Node, mode: &str) {
 
 #[test]
 fn natively() {
-    all(&Node::without_mgbd("1x2GiB"), "off", "");
+    all(&PrivateNode::without_mgbd("1x2GiB"), "off", "");
 }
 
 #[test]
 fn natively_behind_the_front() {
-    all_behind_the_front(&Node::without_mgbd("1x2GiB"), "off");
+    all_behind_the_front(&PrivateNode::without_mgbd("1x2GiB"), "off");
 }
 
 #[test]
 fn under_mgb_behind_the_front() {
-    let node = Node::start("1x2GiB", "mgb");
+    let node = PrivateNode::start("1x2GiB", "mgb");
     all_behind_the_front(&node, "require");
     node.wait_until_empty();
 }
@@ -67,9 +71,9 @@ fn under_mgb_behind_the_front() {
 /// Programs that were not rebuilt, whose memory the front has in its arena. Those that ask the most of it.
 #[test]
 fn plain_programs_behind_the_front() {
-    let node = Node::start("1x2GiB", "mgb");
+    let node = PrivateNode::start("1x2GiB", "mgb");
     let path = std::env::join_paths([prefix().join("lib/front"), softgpu_libraries()]).unwrap();
-    let asks = |program: &&Program| program.name.starts_with("api_");
+    let asks = |program: &&ConformanceProgram| program.name.starts_with("api_");
     // mgbd shows what has changed before it greets one that looks.
     let granted = || {
         drop(Client::observe(&node.socket()).unwrap());
@@ -92,13 +96,13 @@ fn plain_programs_behind_the_front() {
 #[test]
 fn in_any_order() {
     for order in ["reverse", "1", "2"] {
-        all(&Node::without_mgbd("1x2GiB"), "off", order);
+        all(&PrivateNode::without_mgbd("1x2GiB"), "off", order);
     }
 }
 
 #[test]
 fn under_mgb() {
-    let node = Node::start("1x2GiB", "mgb");
+    let node = PrivateNode::start("1x2GiB", "mgb");
     all(&node, "require", "");
     node.wait_until_empty();
 }

@@ -11,9 +11,9 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::{Ended, Running};
+use mgb_tests::process::{Ended, RunningProgram};
 use mgb_tests::wait;
 
 /// The program that plays.
@@ -56,18 +56,18 @@ impl Arrangement {
     }
 
     /// Plays seeds, whose lines go to a file.
-    fn play(&self, node: &Node, mode: &str, [first, last]: [u64; 2], file: &Path) -> Ended {
+    fn play(&self, node: &PrivateNode, mode: &str, [first, last]: [u64; 2], file: &Path) -> Ended {
         let file = file.to_str().expect("a path in UTF-8");
         let (first, last) = (first.to_string(), last.to_string());
         let mut command = player(node, mode, &["play", &first, &last, file]);
-        let running = Running::start(&mut command);
+        let running = RunningProgram::start(&mut command);
         let neighbour = self
             .neighbour
             .filter(|_| mode != "off")
             .map(|[mib, milliseconds]| {
                 // Whoever comes while the neighbour waits would wait behind it.
                 wait::until("the player has begun", || Path::new(file).exists().then_some(()));
-                Running::start(&mut player(node, mode, &["hold", mib, milliseconds]))
+                RunningProgram::start(&mut player(node, mode, &["hold", mib, milliseconds]))
             });
         let ended = running.try_end_within(SLICE_TIMEOUT).unwrap_or_else(|ended| {
             panic!(
@@ -84,7 +84,7 @@ impl Arrangement {
     /// What a slice answers natively. `None`: it is wrong there, which is not MGB's fault, and may be right
     /// next time: threads of the software GPU on a busy machine.
     fn natively(&self, slice: [u64; 2], attempt: u32) -> Option<String> {
-        let native = Node::without_mgbd(self.gpus);
+        let native = PrivateNode::without_mgbd(self.gpus);
         let file = native.folder().join("natively");
         let ended = self.play(&native, "off", slice, &file);
         if ended.code() != 0 {
@@ -99,7 +99,7 @@ impl Arrangement {
         let expected = (1..=NATIVELY).find_map(|attempt| self.natively(slice, attempt));
         let expected = expected.expect("it is right natively");
 
-        let mut node = Node::without_mgbd(self.gpus);
+        let mut node = PrivateNode::without_mgbd(self.gpus);
         node.start_mgbd_with("mgb", self.mgbd);
         let file = node.folder().join("under-mgb");
         let ended = self.play(&node, "require", slice, &file);
@@ -129,7 +129,7 @@ impl Arrangement {
     }
 }
 
-fn player(node: &Node, mode: &str, arguments: &[&str]) -> Command {
+fn player(node: &PrivateNode, mode: &str, arguments: &[&str]) -> Command {
     let mut command = node.command(PLAYER, arguments);
     command
         .env("MGB", mode)

@@ -3,8 +3,8 @@
 //! only.
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 
 #[test]
 fn thrust_and_cub_answer_under_mgb_as_natively() {
@@ -12,10 +12,10 @@ fn thrust_and_cub_answer_under_mgb_as_natively() {
         eprintln!("left out: this CUDA has no headers of Thrust and CUB");
         return;
     };
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let start = |name: &str, mode: &str| {
         let mut command = node.command(folder.join(name), &[]);
-        Running::start(command.env("MGB", mode).env("SOFTGPU_TIME", "off"))
+        RunningProgram::start(command.env("MGB", mode).env("SOFTGPU_TIME", "off"))
     };
     let expected = ["thrust", "cub"].map(|name| (name, start(name, "off").end().success()));
     for (name, output) in &expected {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use mgb_tests::trace;
 
@@ -30,7 +30,7 @@ fn cases() -> Vec<[&'static str; 4]> {
 }
 
 /// What is wrong with a program's case under MGB.
-fn wrong(node: &Node, program: &Path, case: &[&str; 4], expected: &str) -> Option<String> {
+fn wrong(node: &PrivateNode, program: &Path, case: &[&str; 4], expected: &str) -> Option<String> {
     let file = node.folder().join("trace");
     let _ = std::fs::remove_file(&file);
     let mut command = node.command(program, case);
@@ -49,7 +49,7 @@ fn wrong(node: &Node, program: &Path, case: &[&str; 4], expected: &str) -> Optio
 #[test]
 fn every_arrangement_is_as_natively() {
     let folder = built::matrix();
-    let node = Node::start("2x256MiB", "mgb");
+    let node = PrivateNode::start("2x256MiB", "mgb");
     let natively: BTreeMap<[&str; 4], String> = cases()
         .into_iter()
         .map(|case| {

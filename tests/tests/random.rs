@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, repository, softgpu_libraries};
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::{built, plain};
 
 /// Seeds of one process.
@@ -26,7 +26,7 @@ const SLICE_TIMEOUT: Duration = Duration::from_secs(600);
 const BEHIND_THE_FRONT: &str = "plain";
 
 /// What `random` is told besides its seeds.
-struct Part {
+struct RandomOptions {
     program: &'static str,
     flags: &'static [&'static str],
     /// Hundredths of all seeds.
@@ -35,7 +35,7 @@ struct Part {
     evict_every: u32,
 }
 
-impl Part {
+impl RandomOptions {
     fn slices(&self) -> Vec<(u64, u64)> {
         let number = |name, default| {
             env::var(name).map_or(default, |text| {
@@ -60,7 +60,7 @@ impl Part {
         }
     }
 
-    fn start(&self, node: &Node, mode: &str, (first, last): (u64, u64)) -> Running {
+    fn start(&self, node: &PrivateNode, mode: &str, (first, last): (u64, u64)) -> RunningProgram {
         let range = format!("{first}..{last}");
         let mut command = node.command(self.path(), &[&range]);
         if self.program == BEHIND_THE_FRONT && mode != "off" {
@@ -75,12 +75,12 @@ impl Part {
         if self.evict_every > 0 {
             command.env("MGB_EVICT_EVERY", self.evict_every.to_string());
         }
-        Running::start(&mut command)
+        RunningProgram::start(&mut command)
     }
 
     /// Plays all seeds natively and under MGB.
     fn play(&self, devices: &str) {
-        let node = Node::start(devices, "mgb");
+        let node = PrivateNode::start(devices, "mgb");
         for slice in self.slices() {
             let natively = answers(self.start(&node, "off", slice));
             let shared = answers(self.start(&node, "require", slice));
@@ -97,7 +97,7 @@ fn programs() -> PathBuf {
 }
 
 /// What the calls of each seed answered that fail on purpose, as a sum.
-fn answers(program: Running) -> BTreeMap<u64, String> {
+fn answers(program: RunningProgram) -> BTreeMap<u64, String> {
     let output = program.end_within(SLICE_TIMEOUT).success();
     output
         .lines()
@@ -111,7 +111,7 @@ fn answers(program: Running) -> BTreeMap<u64, String> {
 #[test]
 fn on_one_device() {
     let flags = &["--without", "devices"];
-    Part {
+    RandomOptions {
         program: "random",
         flags,
         share: 40,
@@ -122,7 +122,7 @@ fn on_one_device() {
 
 #[test]
 fn on_two_devices() {
-    Part {
+    RandomOptions {
         program: "random",
         flags: &[],
         share: 20,
@@ -134,7 +134,7 @@ fn on_two_devices() {
 /// Copies in streams of a device that has neither side's objects.
 #[test]
 fn on_three_devices() {
-    Part {
+    RandomOptions {
         program: "random",
         flags: &[],
         share: 10,
@@ -147,7 +147,7 @@ fn on_three_devices() {
 #[test]
 fn with_streams_per_thread() {
     let flags = &["--without", "devices"];
-    Part {
+    RandomOptions {
         program: "random_per_thread",
         flags,
         share: 10,
@@ -160,7 +160,7 @@ fn with_streams_per_thread() {
 #[test]
 fn from_the_beginning() {
     let flags = &["--reset", "--without", "devices"];
-    Part {
+    RandomOptions {
         program: "random",
         flags,
         share: 10,
@@ -171,15 +171,15 @@ fn from_the_beginning() {
 
 /// Plays seeds by three processes at once on devices with little memory: they swap each other out and in.
 fn crowd(devices: &str, flags: &'static [&'static str]) {
-    let part = Part {
+    let part = RandomOptions {
         program: "random",
         flags,
         share: 5,
         evict_every: 0,
     };
-    let node = Node::start(devices, "mgb");
+    let node = PrivateNode::start(devices, "mgb");
     for slice in part.slices() {
-        let all: Vec<Running> = (0..3).map(|_| part.start(&node, "require", slice)).collect();
+        let all: Vec<RunningProgram> = (0..3).map(|_| part.start(&node, "require", slice)).collect();
         for program in all {
             answers(program);
         }
@@ -202,7 +202,7 @@ fn where_two_devices_have_little_memory() {
 
 /// Plays seeds while their memory leaves the devices again and again, at any moment.
 fn evicted(program: &'static str, devices: &str, flags: &'static [&'static str]) {
-    let part = Part {
+    let part = RandomOptions {
         program,
         flags,
         share: 10,
@@ -225,13 +225,13 @@ fn while_memory_leaves_two_devices() {
 /// in thirty times that memory left between the launch's preparation and the launch.
 #[test]
 fn while_memory_leaves_what_a_graph_uses() {
-    let part = Part {
+    let part = RandomOptions {
         program: "random",
         flags: &[],
         share: 100,
         evict_every: 1,
     };
-    let node = Node::start("2x256MiB", "mgb");
+    let node = PrivateNode::start("2x256MiB", "mgb");
     for _ in 0..100 {
         answers(part.start(&node, "require", (9, 9)));
     }

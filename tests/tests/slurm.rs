@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mgb_tests::built;
 use mgb_tests::prefix::{prefix, repository};
-use mgb_tests::process::{Running, command};
+use mgb_tests::process::{RunningProgram, command};
 
 /// Its parts have limits of their own, which add up to less.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(1000);
@@ -21,7 +21,9 @@ fn a_part_of_the_trial_is_right() {
         .arg("--examples")
         .arg(examples);
     trial.current_dir(repository());
-    let said = Running::start(&mut trial).end_within(TRIAL_TIMEOUT).success();
+    let said = RunningProgram::start(&mut trial)
+        .end_within(TRIAL_TIMEOUT)
+        .success();
     match said.split_once("slurm.py: left out: ") {
         Some((_, why)) => eprintln!("left out: {why}"),
         None => assert!(said.contains("slurm.py: 0 wrong"), "{said}"),

@@ -5,9 +5,9 @@ use std::fs;
 use std::process::Command;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::repository;
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::trace;
 
 /// Each program, with a size and options at which a software GPU is done in a moment.
@@ -26,7 +26,7 @@ const RUNS: [&[&str]; 12] = [
     &["wavelet", "2MiB", "--steps", "2"],
 ];
 
-fn program(name: &str, arguments: &[&str], node: &Node) -> Command {
+fn program(name: &str, arguments: &[&str], node: &PrivateNode) -> Command {
     let mut command = node.command(built::workloads().join(name), arguments);
     command.env("SOFTGPU_TIME", "off").env("MGB", "require");
     command
@@ -50,12 +50,14 @@ fn every_workload_is_there() {
 
 #[test]
 fn workloads_are_static_and_need_what_they_were_told() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for run in RUNS {
         let [name, size, ..] = run else { unreachable!() };
         let file = node.folder().join(format!("{name}.trace"));
         let mut command = program(name, &run[1..], &node);
-        let output = Running::start(command.env("MGB_TRACE", &file)).end().success();
+        let output = RunningProgram::start(command.env("MGB_TRACE", &file))
+            .end()
+            .success();
         let rest = output.strip_prefix(&format!("{name}: ok, checksum "));
         let digits = rest.unwrap_or_else(|| panic!("{output}")).trim_end();
         assert!(
@@ -80,7 +82,7 @@ fn workloads_are_static_and_need_what_they_were_told() {
             task.need_peak
         );
 
-        let again = Running::start(program(name, &run[1..], &node).env("MGB", "off")).end();
+        let again = RunningProgram::start(program(name, &run[1..], &node).env("MGB", "off")).end();
         assert_eq!(again.success(), output, "{name} natively");
     }
     node.wait_until_empty();
@@ -88,10 +90,10 @@ fn workloads_are_static_and_need_what_they_were_told() {
 
 #[test]
 fn the_seed_decides_the_result() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let with = |seed: &str| {
         let arguments = ["1MiB", "--steps", "1", "--seed", seed];
-        Running::start(&mut program("search", &arguments, &node))
+        RunningProgram::start(&mut program("search", &arguments, &node))
             .end()
             .success()
     };
@@ -101,9 +103,9 @@ fn the_seed_decides_the_result() {
 
 #[test]
 fn a_profile_is_a_line_of_its_own() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let arguments = ["2MiB", "--steps", "2", "--profile"];
-    let output = Running::start(&mut program("diffusion_region", &arguments, &node))
+    let output = RunningProgram::start(&mut program("diffusion_region", &arguments, &node))
         .end()
         .success();
     let (profile, result) = output.split_once('\n').expect("two lines");
@@ -125,7 +127,7 @@ fn a_profile_is_a_line_of_its_own() {
 
 #[test]
 fn what_goes_wrong_has_its_exit_code() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for arguments in [
         &[][..],
         &["many"],
@@ -134,10 +136,10 @@ fn what_goes_wrong_has_its_exit_code() {
         &["1MiB", "--steps", "0"],
         &["64"],
     ] {
-        let ended = Running::start(&mut program("boxes", arguments, &node)).end();
+        let ended = RunningProgram::start(&mut program("boxes", arguments, &node)).end();
         assert_eq!(ended.code(), 2, "{arguments:?}");
     }
-    let ended = Running::start(program("backprop", &["100MiB"], &node).env("MGB", "off")).end();
+    let ended = RunningProgram::start(program("backprop", &["100MiB"], &node).env("MGB", "off")).end();
     assert_eq!(ended.code(), 3);
     assert!(
         ended

@@ -4,15 +4,15 @@ use std::ffi::{c_int, c_void};
 
 use super::by_type;
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Brain, Complex, Half, Number, Wide, data};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
 use crate::strided::Vector;
 
 /// What becomes of the elements of one place: it changes them, and says how many instructions that was.
-trait Change<T: Number>: Copy + Send + 'static {
+trait ElementChange<T: Number>: Copy + Send + 'static {
     /// # Safety
     /// Called by a kernel, with the index of an element of both vectors, as far as there are two.
     unsafe fn at(&self, index: i64, x: &Vector<T>, y: &Vector<T>) -> u64;
@@ -29,12 +29,12 @@ struct Scale<S: Number>(Scalar<S>);
 struct Duplicate;
 /// x and y change places.
 #[derive(Clone, Copy)]
-struct Swap;
+struct SwapElements;
 /// x = c x + s y, y = c y - s x
 #[derive(Clone, Copy)]
 struct Rotate<T: Number>(Scalar<T>, Scalar<T>);
 
-impl<T: Number, S: Number<Wide = T::Wide>> Change<T> for AddScaled<S> {
+impl<T: Number, S: Number<Wide = T::Wide>> ElementChange<T> for AddScaled<S> {
     unsafe fn at(&self, index: i64, x: &Vector<T>, y: &Vector<T>) -> u64 {
         // SAFETY: contract of `at`.
         unsafe {
@@ -47,7 +47,7 @@ impl<T: Number, S: Number<Wide = T::Wide>> Change<T> for AddScaled<S> {
     }
 }
 
-impl<T: Number, S: Number> Change<T> for Scale<S>
+impl<T: Number, S: Number> ElementChange<T> for Scale<S>
 where
     S::Wide: Times<T::Wide>,
 {
@@ -58,7 +58,7 @@ where
     }
 }
 
-impl<T: Number> Change<T> for Duplicate {
+impl<T: Number> ElementChange<T> for Duplicate {
     unsafe fn at(&self, index: i64, x: &Vector<T>, y: &Vector<T>) -> u64 {
         // SAFETY: contract of `at`.
         unsafe { y.set(index, x.get(index)) };
@@ -66,7 +66,7 @@ impl<T: Number> Change<T> for Duplicate {
     }
 }
 
-impl<T: Number> Change<T> for Swap {
+impl<T: Number> ElementChange<T> for SwapElements {
     unsafe fn at(&self, index: i64, x: &Vector<T>, y: &Vector<T>) -> u64 {
         // SAFETY: contract of `at`.
         unsafe {
@@ -78,7 +78,7 @@ impl<T: Number> Change<T> for Swap {
     }
 }
 
-impl<T: Number> Change<T> for Rotate<T> {
+impl<T: Number> ElementChange<T> for Rotate<T> {
     unsafe fn at(&self, index: i64, x: &Vector<T>, y: &Vector<T>) -> u64 {
         // SAFETY: contract of `at`.
         unsafe {
@@ -112,14 +112,14 @@ impl Times<Complex<f64>> for f64 {
 }
 
 #[derive(Clone, Copy)]
-struct Changes<T: Number, C: Change<T>> {
+struct Changes<T: Number, C: ElementChange<T>> {
     change: C,
     n: i64,
     x: Vector<T>,
     y: Vector<T>,
 }
 
-impl<T: Number, C: Change<T>> Kernel for Changes<T, C> {
+impl<T: Number, C: ElementChange<T>> BlasKernel for Changes<T, C> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let index = thread as i64;
         if index >= self.n {
@@ -131,13 +131,19 @@ impl<T: Number, C: Change<T>> Kernel for Changes<T, C> {
 }
 
 /// Changes one vector, or two, of `n` elements.
-fn apply<T: Number>(h: &Handle, n: i64, change: impl Change<T>, x: Vector<T>, y: Vector<T>) -> Result {
+fn apply<T: Number>(
+    h: &BlasHandle,
+    n: i64,
+    change: impl ElementChange<T>,
+    x: Vector<T>,
+    y: Vector<T>,
+) -> Result {
     launch(h, Changes { change, n, x, y }, n.max(0) as u64)
 }
 
 /// # Safety
 /// Contract of `cublasSscal`.
-unsafe fn scale<T: Number, S: Number>(h: &Handle, n: i64, a: *const S, x: *mut T, step: i64) -> Result
+unsafe fn scale<T: Number, S: Number>(h: &BlasHandle, n: i64, a: *const S, x: *mut T, step: i64) -> Result
 where
     S::Wide: Times<T::Wide>,
 {
@@ -152,7 +158,7 @@ where
 /// # Safety
 /// Contract of `cublasSaxpy`.
 unsafe fn add_scaled<T: Number, S: Number<Wide = T::Wide>>(
-    h: &Handle,
+    h: &BlasHandle,
     n: i64,
     a: *const S,
     (x, x_step): (*const T, i64),
@@ -203,7 +209,7 @@ blas! {
     (h: Pointer, n: int, x: (*mut T), x_step: int, y: (*mut T), y_step: int) {
         // SAFETY: cuBLAS's contract of handles.
         let h = unsafe { handle(h) }?;
-        apply(h, n, Swap, Vector::new(n, x, x_step), Vector::new(n, y, y_step))
+        apply(h, n, SwapElements, Vector::new(n, x, x_step), Vector::new(n, y, y_step))
     }
 
     (f32: cublasSrot_v2 cublasSrot_v2_64, f64: cublasDrot_v2 cublasDrot_v2_64)

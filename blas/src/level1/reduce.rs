@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use super::by_type;
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, THREADS, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, THREADS, launch};
 use crate::number::{Brain, Complex, Half, Number, Wide, data};
 use crate::scalar::result;
 use crate::status::{Result, Status};
@@ -33,7 +33,7 @@ trait Reduction: Copy + Send + 'static {
 
 /// The sum of x y, or of conj(x) y.
 #[derive(Clone, Copy)]
-struct Product<T, S> {
+struct DotProduct<T, S> {
     x: Vector<T>,
     y: Vector<T>,
     conjugated: bool,
@@ -55,7 +55,7 @@ struct Extreme<T, I> {
     place: PhantomData<fn() -> I>,
 }
 
-impl<T: Number, S: Number<Wide = T::Wide>> Reduction for Product<T, S> {
+impl<T: Number, S: Number<Wide = T::Wide>> Reduction for DotProduct<T, S> {
     type Found = T;
     const EACH: u64 = 2 + T::INSTRUCTIONS;
 
@@ -151,7 +151,7 @@ struct Reduce<R: Reduction> {
 // SAFETY: only the kernel writes through the pointer.
 unsafe impl<R: Reduction> Send for Reduce<R> {}
 
-impl<R: Reduction> Kernel for Reduce<R> {
+impl<R: Reduction> BlasKernel for Reduce<R> {
     unsafe fn run(&self, thread: u64) -> u64 {
         if thread == 0 {
             // SAFETY: contract of `run`.
@@ -166,7 +166,7 @@ impl<R: Reduction> Kernel for Reduce<R> {
 ///
 /// # Safety
 /// Contract of a function of cuBLAS with a result at `to`.
-unsafe fn reduce<R: Reduction>(h: &Handle, n: i64, what: R, to: *mut R::Found) -> Result {
+unsafe fn reduce<R: Reduction>(h: &BlasHandle, n: i64, what: R, to: *mut R::Found) -> Result {
     let n = n.max(0);
     // SAFETY: contract of `reduce`.
     unsafe { result(h, to, |to| launch(h, Reduce { what, n, to }, SHARERS * THREADS)) }
@@ -175,14 +175,14 @@ unsafe fn reduce<R: Reduction>(h: &Handle, n: i64, what: R, to: *mut R::Found) -
 /// # Safety
 /// Contract of `cublasDotEx`. The second type is that of sums.
 unsafe fn product<T: Number, S: Number<Wide = T::Wide>>(
-    h: &Handle,
+    h: &BlasHandle,
     n: i64,
     (x, x_step): (*const T, i64),
     (y, y_step): (*const T, i64),
     conjugated: bool,
     to: *mut T,
 ) -> Result {
-    let what: Product<T, S> = Product {
+    let what: DotProduct<T, S> = DotProduct {
         x: Vector::new(n, x, x_step),
         y: Vector::new(n, y, y_step),
         conjugated,
@@ -194,7 +194,7 @@ unsafe fn product<T: Number, S: Number<Wide = T::Wide>>(
 
 /// # Safety
 /// Contract of `cublasNrm2Ex`.
-unsafe fn norm<T: Number>(h: &Handle, n: i64, (x, step): (*const T, i64), to: *mut T::Size) -> Result {
+unsafe fn norm<T: Number>(h: &BlasHandle, n: i64, (x, step): (*const T, i64), to: *mut T::Size) -> Result {
     // Nothing but vectors that go forwards has a norm in BLAS.
     let n = if step > 0 { n } else { 0 };
     // SAFETY: contract of `norm`.
@@ -204,7 +204,7 @@ unsafe fn norm<T: Number>(h: &Handle, n: i64, (x, step): (*const T, i64), to: *m
 /// # Safety
 /// Contract of `cublasIsamax`.
 unsafe fn extreme<T: Number, I: Copy + Default + TryFrom<i64> + 'static>(
-    h: &Handle,
+    h: &BlasHandle,
     n: i64,
     (x, step): (*const T, i64),
     smallest: bool,

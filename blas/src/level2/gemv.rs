@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Complex, Number, Wide};
 use crate::scalar::Scalar;
 use crate::status::Result;
@@ -22,7 +22,7 @@ struct Gemv<T: Number> {
     y: Vector<T>,
 }
 
-impl<T: Number> Kernel for Gemv<T> {
+impl<T: Number> BlasKernel for Gemv<T> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let row = thread as i64;
         if row >= self.rows {
@@ -52,7 +52,7 @@ impl<T: Number> Kernel for Gemv<T> {
 /// Contract of `cublasSgemv`.
 #[allow(clippy::too_many_arguments)]
 unsafe fn gemv<T: Number>(
-    h: &Handle,
+    h: &BlasHandle,
     operation: c_int,
     (m, n): (i64, i64),
     alpha: *const T,

@@ -1,8 +1,8 @@
 //! Products of a column and a row, an element of the matrix per thread.
 
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Complex, Number, Wide};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
@@ -20,7 +20,7 @@ struct Ger<T: Number> {
     conjugated: bool,
 }
 
-impl<T: Number> Kernel for Ger<T> {
+impl<T: Number> BlasKernel for Ger<T> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let (row, column) = (thread as i64 % self.rows, thread as i64 / self.rows);
         if column >= self.columns {
@@ -39,7 +39,7 @@ impl<T: Number> Kernel for Ger<T> {
 /// # Safety
 /// Contract of `cublasSger`.
 unsafe fn ger<T: Number>(
-    h: &Handle,
+    h: &BlasHandle,
     (m, n): (i64, i64),
     alpha: *const T,
     (x, x_step): (*const T, i64),

@@ -1,7 +1,7 @@
 //! Products of matrices: the kernel, and what all functions of the family check.
 
-use crate::handle::Handle;
-use crate::launch::{Kernel, launch};
+use crate::handle::BlasHandle;
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Number, Wide};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
@@ -47,7 +47,7 @@ where
     ///
     /// # Errors
     /// `InvalidValue` for sizes that no matrix has; those of the launch.
-    pub fn run_in(self, h: &Handle) -> Result {
+    pub fn run_in(self, h: &BlasHandle) -> Result {
         let [m, n, k] = self.size;
         check_sizes(&[m, n, k, self.count])?;
         for (lead, (rows, _)) in self.leads.into_iter().zip([
@@ -67,7 +67,7 @@ where
     /// Computes one tile.
     ///
     /// # Safety
-    /// As for [`Kernel::run`]; rows and columns are C's.
+    /// As for [`BlasKernel::run`]; rows and columns are C's.
     #[inline(always)]
     unsafe fn tile(&self, number: i64, [row, column]: [i64; 2], [rows, columns]: [usize; 2]) {
         let [lead_a, lead_b, lead_c] = self.leads;
@@ -110,7 +110,7 @@ where
     }
 }
 
-impl<T, C, S> Kernel for Gemm<T, C, S>
+impl<T, C, S> BlasKernel for Gemm<T, C, S>
 where
     T: Number,
     C: Number<Wide = T::Wide>,

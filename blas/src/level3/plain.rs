@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::gemm::Gemm;
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
+use crate::handle::{BlasHandle, Pointer, handle};
 use crate::number::{Complex, Half, Number};
 use crate::scalar::Scalar;
 use crate::status::Result;
@@ -14,7 +14,7 @@ use crate::strided::{Batch, Operation};
 /// Contract of `cublasSgemmStridedBatched`.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn gemm<T: Number>(
-    h: &Handle,
+    h: &BlasHandle,
     operations: [c_int; 2],
     size: [i64; 3],
     [alpha, beta]: [*const T; 2],

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Complex, Number, Wide};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
@@ -21,7 +21,7 @@ struct Geam<T: Number> {
     c: Matrix<T>,
 }
 
-impl<T: Number> Kernel for Geam<T> {
+impl<T: Number> BlasKernel for Geam<T> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let [rows, columns] = self.size;
         let (row, column) = (thread as i64 % rows, thread as i64 / rows);
@@ -46,7 +46,7 @@ impl<T: Number> Kernel for Geam<T> {
 /// # Safety
 /// Contract of `cublasSgeam`.
 unsafe fn geam<T: Number>(
-    h: &Handle,
+    h: &BlasHandle,
     operations: [c_int; 2],
     size @ [m, n]: [i64; 2],
     (alpha, a, lead_a): (*const T, *const T, i64),
@@ -91,7 +91,7 @@ struct Dgmm<T: Number> {
     c: Matrix<T>,
 }
 
-impl<T: Number> Kernel for Dgmm<T> {
+impl<T: Number> BlasKernel for Dgmm<T> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let [rows, columns] = self.size;
         let (row, column) = (thread as i64 % rows, thread as i64 / rows);

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
-use crate::launch::{Kernel, launch};
+use crate::handle::{BlasHandle, Pointer, handle};
+use crate::launch::{BlasKernel, launch};
 use crate::number::{Complex, Number, Wide};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
@@ -30,7 +30,7 @@ struct Trsm<T: Number> {
     from_left: bool,
 }
 
-impl<T: Number> Kernel for Trsm<T> {
+impl<T: Number> BlasKernel for Trsm<T> {
     unsafe fn run(&self, thread: u64) -> u64 {
         let (side, number) = (thread as i64 % self.sides, thread as i64 / self.sides);
         if number >= self.count {
@@ -73,7 +73,7 @@ impl<T: Number> Kernel for Trsm<T> {
 /// Contract of `cublasStrsmBatched`.
 #[allow(clippy::too_many_arguments)]
 unsafe fn trsm<T: Number>(
-    h: &Handle,
+    h: &BlasHandle,
     [side, fill, operation, diagonal]: [c_int; 4],
     [m, n]: [i64; 2],
     alpha: *const T,

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_longlong, c_void};
 
 use super::gemm::Gemm;
 use crate::export::blas;
-use crate::handle::{Handle, Pointer, handle};
+use crate::handle::{BlasHandle, Pointer, handle};
 use crate::number::{Brain, Complex, Half, Number, data};
 use crate::scalar::Scalar;
 use crate::status::{Result, Status};
@@ -32,7 +32,7 @@ impl Compute {
 }
 
 /// The arguments, before their types are known.
-struct Product {
+struct ProductArguments {
     operations: [c_int; 2],
     size: [i64; 3],
     scalars: [*const c_void; 2],
@@ -45,10 +45,10 @@ struct Product {
     count: i64,
 }
 
-impl Product {
+impl ProductArguments {
     /// # Safety
     /// Contract of `cublasGemmEx`; the pointers are to elements of these types.
-    unsafe fn of<T, C, S>(self, h: &Handle) -> Result
+    unsafe fn of<T, C, S>(self, h: &BlasHandle) -> Result
     where
         T: Number,
         C: Number<Wide = T::Wide>,
@@ -75,7 +75,7 @@ impl Product {
     ///
     /// # Safety
     /// Contract of `cublasGemmEx`.
-    unsafe fn run(self, h: &Handle, compute: Compute) -> Result {
+    unsafe fn run(self, h: &BlasHandle, compute: Compute) -> Result {
         use data::*;
         let [a, b, c] = self.types;
         if a != b {
@@ -106,7 +106,7 @@ blas! {
     (h: Pointer, of_a: c_int, of_b: c_int, m: int, n: int, k: int, alpha: (*const c_void), a: (*const c_void),
      type_a: c_int, lead_a: int, b: (*const c_void), type_b: c_int, lead_b: int, beta: (*const c_void),
      c: (*mut c_void), type_c: c_int, lead_c: int, compute: c_int, _algorithm: c_int) {
-        let product = Product {
+        let product = ProductArguments {
             operations: [of_a, of_b], size: [m, n, k], scalars: [alpha, beta],
             a: Batch::one(a), b: Batch::one(b), c: Batch::one(c), leads: [lead_a, lead_b, lead_c],
             types: [type_a, type_b, type_c], count: 1,
@@ -120,7 +120,7 @@ blas! {
      a: (*const *mut c_void), type_a: c_int, lead_a: int, b: (*const *mut c_void), type_b: c_int, lead_b: int,
      beta: (*const c_void), c: (*const *mut c_void), type_c: c_int, lead_c: int, count: int, compute: c_int,
      _algorithm: c_int) {
-        let product = Product {
+        let product = ProductArguments {
             operations: [of_a, of_b], size: [m, n, k], scalars: [alpha, beta],
             a: Batch::Listed(a), b: Batch::Listed(b), c: Batch::Listed(c), leads: [lead_a, lead_b, lead_c],
             types: [type_a, type_b, type_c], count,
@@ -134,7 +134,7 @@ blas! {
      type_a: c_int, lead_a: int, stride_a: c_longlong, b: (*const c_void), type_b: c_int, lead_b: int,
      stride_b: c_longlong, beta: (*const c_void), c: (*mut c_void), type_c: c_int, lead_c: int,
      stride_c: c_longlong, count: int, compute: c_int, _algorithm: c_int) {
-        let product = Product {
+        let product = ProductArguments {
             operations: [of_a, of_b], size: [m, n, k], scalars: [alpha, beta],
             a: Batch::Strided(a.cast_mut(), stride_a), b: Batch::Strided(b.cast_mut(), stride_b),
             c: Batch::Strided(c, stride_c), leads: [lead_a, lead_b, lead_c],
@@ -148,7 +148,7 @@ blas! {
     (h: Pointer, of_a: c_int, of_b: c_int, m: int, n: int, k: int, alpha: (*const f32), a: (*const c_void),
      type_a: c_int, lead_a: int, b: (*const c_void), type_b: c_int, lead_b: int, beta: (*const f32),
      c: (*mut c_void), type_c: c_int, lead_c: int) {
-        let product = Product {
+        let product = ProductArguments {
             operations: [of_a, of_b], size: [m, n, k], scalars: [alpha.cast(), beta.cast()],
             a: Batch::one(a), b: Batch::one(b), c: Batch::one(c), leads: [lead_a, lead_b, lead_c],
             types: [type_a, type_b, type_c], count: 1,

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 
 use super::auto::{self, Follower};
 use super::cause::Cause;
-use super::job::{Running, never_started};
-use super::jobfile::Job;
+use super::job::{RunningJob, never_started};
+use super::jobfile::FileJob;
 use super::lost;
 use super::outcome::JobOutcome;
 use super::setup::Setup;
@@ -25,7 +25,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Follows a batch.
 pub trait Observer {
     /// A job was started.
-    fn started(&mut self, job: &Job);
+    fn started(&mut self, job: &FileJob);
     /// A job has ended, or was never started.
     fn ended(&mut self, outcome: &JobOutcome);
     /// A job has ended that will run once more.
@@ -39,7 +39,7 @@ pub trait Observer {
 /// # Errors
 /// Only when the machine fails (no more processes, no log can be written): then every job is stopped first.
 pub fn run(
-    jobs: &[Job],
+    jobs: &[FileJob],
     setup: &Setup,
     stop: &StopSignals,
     observer: &mut dyn Observer,
@@ -81,11 +81,11 @@ struct Batch<'a> {
     follower: Option<Follower>,
     observer: &'a mut dyn Observer,
     began: Instant,
-    waiting: VecDeque<&'a Job>,
-    running: Vec<Running<'a>>,
+    waiting: VecDeque<&'a FileJob>,
+    running: Vec<RunningJob<'a>>,
     outcomes: Vec<JobOutcome>,
     /// Those that run once more, and how they ended at first.
-    postponed: Vec<(&'a Job, JobOutcome)>,
+    postponed: Vec<(&'a FileJob, JobOutcome)>,
     /// Whether they do now.
     last_round: bool,
     /// Set while stopping: when patience with the jobs ends.
@@ -112,7 +112,7 @@ impl Batch<'_> {
 
     /// Starts jobs until as many run as may.
     fn fill(&mut self) -> Result<()> {
-        let next: Vec<&Job> = self.waiting.iter().copied().take(auto::STEP).collect();
+        let next: Vec<&FileJob> = self.waiting.iter().copied().take(auto::STEP).collect();
         if next.is_empty() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Batch<'_> {
             let Some(job) = self.waiting.pop_front() else {
                 return Ok(());
             };
-            match Running::start(job, self.setup, self.began, self.last_round) {
+            match RunningJob::start(job, self.setup, self.began, self.last_round) {
                 Ok(running) => {
                     self.observer.started(job);
                     self.running.push(running);

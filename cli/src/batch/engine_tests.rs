@@ -12,8 +12,8 @@ use mgb_command::machine::Machine;
 use super::auto;
 use super::cause::Cause;
 use super::engine::{self, Observer};
-use super::jobfile::Job;
-use super::outcome::{JobOutcome, State};
+use super::jobfile::FileJob;
+use super::outcome::{JobOutcome, JobState};
 use super::setup::Setup;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
@@ -37,7 +37,7 @@ fn setup(folder: &Path, parallel: usize) -> Setup {
         machine: Machine::Real { gpus: 1 },
         environment: vec![("FOLDER".into(), folder.into())],
         parallel: Parallel::Count(parallel),
-        auto: auto::Settings {
+        auto: auto::AutoSettings {
             socket: folder.join("no.sock"),
             gpus: 1,
             peaks: auto::peaks::Peaks::default(),
@@ -48,8 +48,8 @@ fn setup(folder: &Path, parallel: usize) -> Setup {
     }
 }
 
-fn shell(scripts: &[&str]) -> Vec<Job> {
-    let job = |(index, script): (usize, &&str)| Job {
+fn shell(scripts: &[&str]) -> Vec<FileJob> {
+    let job = |(index, script): (usize, &&str)| FileJob {
         number: index + 1,
         text: (*script).to_owned(),
         need: None,
@@ -71,7 +71,7 @@ struct Watcher {
 }
 
 impl Observer for Watcher {
-    fn started(&mut self, _: &Job) {
+    fn started(&mut self, _: &FileJob) {
         self.started += 1;
         self.running += 1;
         self.most = self.most.max(self.running);
@@ -124,10 +124,10 @@ fn jobs_whose_gpu_failed_run_once_more_one_at_a_time() {
             .iter()
             .map(|outcome| (outcome.state, outcome.again))
             .collect();
-        let first = if again { State::Done } else { State::Failed };
+        let first = if again { JobState::Done } else { JobState::Failed };
         assert_eq!(
             ended,
-            [(first, again), (State::Failed, again), (State::Done, false)]
+            [(first, again), (JobState::Failed, again), (JobState::Done, false)]
         );
         assert!(matches!(outcomes[1].cause, Some(Cause::GpuFault { .. })));
         let log = outcomes[1].log.as_ref().unwrap().display().to_string();
@@ -161,7 +161,7 @@ fn jobs_end_each_in_its_own_way() {
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
     let states: Vec<bool> = outcomes
         .iter()
-        .map(|outcome| outcome.state == State::Done)
+        .map(|outcome| outcome.state == JobState::Done)
         .collect();
     assert_eq!(states, [true, false, false, false, true, true, false]);
     assert_eq!(
@@ -205,8 +205,11 @@ fn a_signal_stops_what_was_started_with_all_its_children() {
     let (outcomes, _) = engine::run(&jobs, &setup, &stop, &mut Watcher::default()).unwrap();
     drop(signal.join().unwrap());
     assert!(began.elapsed() < Duration::from_secs(30));
-    let states: Vec<State> = outcomes.iter().map(|outcome| outcome.state).collect();
-    assert_eq!(states, [State::Stopped, State::NotStarted, State::NotStarted]);
+    let states: Vec<JobState> = outcomes.iter().map(|outcome| outcome.state).collect();
+    assert_eq!(
+        states,
+        [JobState::Stopped, JobState::NotStarted, JobState::NotStarted]
+    );
     assert_eq!(outcomes[0].signal, Some(15));
     let child = fs::read_to_string(folder.path().join("child")).unwrap();
     // Its signal is on the way; that it dies of it takes a moment.
@@ -240,7 +243,10 @@ fn a_second_signal_kills_what_does_not_heed_the_first() {
         began.elapsed() < Duration::from_secs(4),
         "killed before the patience was over"
     );
-    assert_eq!((outcomes[0].state, outcomes[0].signal), (State::Stopped, Some(9)));
+    assert_eq!(
+        (outcomes[0].state, outcomes[0].signal),
+        (JobState::Stopped, Some(9))
+    );
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn jobs_that_wait_are_not_started_after_a_signal() {
     assert_eq!(
         outcomes
             .iter()
-            .filter(|outcome| outcome.state == State::NotStarted)
+            .filter(|outcome| outcome.state == JobState::NotStarted)
             .count(),
         2
     );

@@ -11,16 +11,16 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::cause::Cause;
-use super::jobfile::Job;
-use super::outcome::{Evictions, JobOutcome, State, Stretch};
+use super::jobfile::FileJob;
+use super::outcome::{Evictions, JobOutcome, JobState, Stretch};
 use super::setup::Setup;
 use super::trace::{self, Traced};
-use crate::run::Placement;
+use crate::run::ProcessPlacement;
 
 /// A job's process.
 #[derive(Debug)]
-pub struct Running<'a> {
-    job: &'a Job,
+pub struct RunningJob<'a> {
+    job: &'a FileJob,
     child: Child,
     pidfd: OwnedFd,
     started: Instant,
@@ -33,9 +33,9 @@ pub struct Running<'a> {
     again: bool,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningJob<'a> {
     /// Starts a job through `mgb run`, in a process group of its own. `again`: for the second time.
-    pub fn start(job: &'a Job, setup: &Setup, began: Instant, again: bool) -> Result<Self> {
+    pub fn start(job: &'a FileJob, setup: &Setup, began: Instant, again: bool) -> Result<Self> {
         let name = name_of(&job.program);
         let stem = format!("{:03}-{name}{}", job.number, if again { "-again" } else { "" });
         let log = setup.logs.join(format!("{stem}.log"));
@@ -95,7 +95,7 @@ impl<'a> Running<'a> {
     }
 
     /// What it is.
-    pub fn job(&self) -> &'a Job {
+    pub fn job(&self) -> &'a FileJob {
         self.job
     }
 
@@ -161,9 +161,9 @@ impl<'a> Running<'a> {
             _ => Cause::judge(exit_code, signal, &self.log),
         };
         let (state, cause) = match (cause, self.stopped) {
-            (None, _) => (State::Done, None),
-            (Some(_), true) => (State::Stopped, None),
-            (cause, false) => (State::Failed, cause),
+            (None, _) => (JobState::Done, None),
+            (Some(_), true) => (JobState::Stopped, None),
+            (cause, false) => (JobState::Failed, cause),
         };
         Ok(JobOutcome {
             job: self.job.number,
@@ -220,14 +220,14 @@ fn reap(pid: u32) -> Result<Reaped> {
 }
 
 /// A job that was not even started.
-pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOutcome {
+pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> JobOutcome {
     JobOutcome {
         job: job.number,
         command: job.text.clone(),
         state: if why.is_some() {
-            State::Failed
+            JobState::Failed
         } else {
-            State::NotStarted
+            JobState::NotStarted
         },
         exit_code: None,
         signal: None,
@@ -246,7 +246,7 @@ pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOut
     }
 }
 
-fn read_placement(file: &Path) -> Option<Placement> {
+fn read_placement(file: &Path) -> Option<ProcessPlacement> {
     let text = fs::read(file).ok()?;
     let _ = fs::remove_file(file);
     serde_json::from_slice(&text).ok()

@@ -8,7 +8,7 @@ use std::process::{self, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::line::{Command, Line};
+use super::line::{JobCommand, JobLine};
 use crate::program;
 
 /// What reads lines that begin with `sh:`.
@@ -18,7 +18,7 @@ const TRACE: &str = "MGB_TRACE";
 
 /// A job of a job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct FileJob {
     /// From 1, in the order of the file.
     pub number: usize,
     /// The command as written.
@@ -35,7 +35,7 @@ pub struct Job {
     pub environment: Vec<(String, String)>,
 }
 
-impl Job {
+impl FileJob {
     /// A job of one of MGB's own programs in `folder`: the error names its `kind`, and the
     /// `target` of make that builds it.
     ///
@@ -71,7 +71,7 @@ impl Job {
 ///
 /// # Errors
 /// Naming every line that is wrong, since the user will want to mend all of them at once.
-pub fn read(file: &Path) -> Result<Vec<Job>> {
+pub fn read(file: &Path) -> Result<Vec<FileJob>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| {
         format!("failed to read the job file {shown} (a text file with a command a line)")
@@ -81,7 +81,7 @@ pub fn read(file: &Path) -> Result<Vec<Job>> {
     for (index, line) in text.lines().enumerate() {
         match parse(line) {
             Ok(None) => {}
-            Ok(Some(parsed)) => jobs.push(Job {
+            Ok(Some(parsed)) => jobs.push(FileJob {
                 number: jobs.len() + 1,
                 ..parsed
             }),
@@ -101,8 +101,8 @@ pub fn read(file: &Path) -> Result<Vec<Job>> {
 }
 
 /// One line: nothing for an empty one or a comment.
-fn parse(line: &str) -> Result<Option<Job>, String> {
-    let parsed = Line::parse(line)?;
+fn parse(line: &str) -> Result<Option<FileJob>, String> {
+    let parsed = JobLine::parse(line)?;
     let Some(command) = parsed.command else {
         return Ok(None);
     };
@@ -116,17 +116,17 @@ fn parse(line: &str) -> Result<Option<Job>, String> {
         ));
     }
     let (program, arguments) = match command {
-        Command::Words(mut words) => {
+        JobCommand::Words(mut words) => {
             let arguments = words.split_off(1);
             let program = program::find_in(&words[0], of("PATH").map(OsStr::new));
             (program.map_err(|error| error.to_string())?, arguments)
         }
-        Command::Shell(text) => {
+        JobCommand::Shell(text) => {
             check_syntax(&text)?;
             (PathBuf::from(SHELL), vec!["-c".to_owned(), text])
         }
     };
-    Ok(Some(Job {
+    Ok(Some(FileJob {
         number: 0,
         text: line.trim().to_owned(),
         need: parsed.need,
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn read_text(text: &str) -> Result<Vec<Job>> {
+    fn read_text(text: &str) -> Result<Vec<FileJob>> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jobs.txt");
         fs::write(&file, text).unwrap();

@@ -18,7 +18,7 @@ const MAX_GPUS: u32 = 64;
 
 /// What a line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct JobLine {
     /// GPU memory of the whole process in bytes.
     pub need: Option<u64>,
     /// How many GPUs it uses, where that is said.
@@ -26,33 +26,33 @@ pub struct Line {
     /// Variables of the job's environment.
     pub environment: Vec<(String, String)>,
     /// What is to run; none in an empty line.
-    pub command: Option<Command>,
+    pub command: Option<JobCommand>,
 }
 
 /// What a line runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum JobCommand {
     /// A program and its arguments.
     Words(Vec<String>),
     /// Text that a shell reads.
     Shell(String),
 }
 
-impl Line {
+impl JobLine {
     /// Takes a line apart.
     ///
     /// # Errors
     /// What is wrong with it, and the way out.
-    pub fn parse(text: &str) -> Result<Line, String> {
+    pub fn parse(text: &str) -> Result<JobLine, String> {
         if text.contains('\0') {
             return Err("it has a NUL character, which no argument of a program can have".to_owned());
         }
-        let mut line = Line::default();
+        let mut line = JobLine::default();
         let mut rest = text.trim_start();
         let mut last = "";
         loop {
             if let Some(text) = rest.strip_prefix(SHELL) {
-                line.command = Some(Command::Shell(for_shell(text)?));
+                line.command = Some(JobCommand::Shell(for_shell(text)?));
                 return Ok(line);
             }
             let word = &rest[first_word(rest)];
@@ -81,7 +81,7 @@ impl Line {
             (true, "") => Ok(line),
             (true, last) => Err(format!("{last} is followed by no command")),
             (false, _) => {
-                line.command = Some(Command::Words(words));
+                line.command = Some(JobCommand::Words(words));
                 Ok(line)
             }
         }
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        match Line::parse(text).unwrap().command {
-            Some(Command::Words(words)) => words,
+        match JobLine::parse(text).unwrap().command {
+            Some(JobCommand::Words(words)) => words,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             ("A=1;./a", "`;`"),
         ];
         for (text, named) in orders {
-            let error = Line::parse(text).unwrap_err();
+            let error = JobLine::parse(text).unwrap_err();
             assert!(error.contains(named) && error.contains("sh:"), "{text}: {error}");
         }
     }
@@ -247,12 +247,12 @@ mod tests {
             ["./a", "$x", "$y", "$z", "5$"]
         );
         assert_eq!(words("./a b#c 'it'\\''s;'"), ["./a", "b#c", "it's;"]);
-        assert_eq!(Line::parse("  # a; b").unwrap(), Line::default());
+        assert_eq!(JobLine::parse("  # a; b").unwrap(), JobLine::default());
     }
 
     #[test]
     fn settings_stand_before_the_command() {
-        let line = Line::parse("A=1 need=2MiB B_2='x | y' C= ./a D=4").unwrap();
+        let line = JobLine::parse("A=1 need=2MiB B_2='x | y' C= ./a D=4").unwrap();
         assert_eq!(line.need, Some(2 << 20));
         let environment = [("A", "1"), ("B_2", "x | y"), ("C", "")];
         assert_eq!(
@@ -261,11 +261,11 @@ mod tests {
         );
         assert_eq!(
             line.command,
-            Some(Command::Words(vec!["./a".into(), "D=4".into()]))
+            Some(JobCommand::Words(vec!["./a".into(), "D=4".into()]))
         );
-        let line = Line::parse("gpus=2 need=1GiB A=1 sh: ./a").unwrap();
+        let line = JobLine::parse("gpus=2 need=1GiB A=1 sh: ./a").unwrap();
         assert_eq!((line.gpus, line.need), (Some(2), Some(1 << 30)));
-        assert_eq!(Line::parse("./a gpus=2").unwrap().gpus, None, "an argument");
+        assert_eq!(JobLine::parse("./a gpus=2").unwrap().gpus, None, "an argument");
         // What is no name of a variable is a program.
         assert_eq!(words("2A=1 x"), ["2A=1", "x"]);
         assert_eq!(words("'A=1' x"), ["A=1", "x"]);
@@ -282,17 +282,17 @@ mod tests {
             ("sh:", "sh: is followed by no command"),
             ("A='1 ./a", "a quote is not closed"),
         ] {
-            let found = Line::parse(text).unwrap_err();
+            let found = JobLine::parse(text).unwrap_err();
             assert!(found.starts_with(error), "{text}: {found}");
         }
     }
 
     #[test]
     fn a_shell_gets_its_text_as_it_is() {
-        let line = Line::parse(" A=1 need=1 sh: ./a $X | tee 'b c' > d # e ").unwrap();
+        let line = JobLine::parse(" A=1 need=1 sh: ./a $X | tee 'b c' > d # e ").unwrap();
         assert_eq!(
             line.command,
-            Some(Command::Shell("./a $X | tee 'b c' > d # e".into()))
+            Some(JobCommand::Shell("./a $X | tee 'b c' > d # e".into()))
         );
         assert_eq!((line.need, line.environment.len()), (Some(1), 1));
     }
@@ -301,7 +301,7 @@ mod tests {
         /// What is not refused is read as a shell reads it.
         #[test]
         fn words_are_a_shells(text in r#"a([ab'"\\ #$|;&>=]){0,16}"#) {
-            if let Ok(Line { command: Some(Command::Words(words)), environment, .. }) = Line::parse(&text) {
+            if let Ok(JobLine { command: Some(JobCommand::Words(words)), environment, .. }) = JobLine::parse(&text) {
                 prop_assume!(environment.is_empty());
                 let script = format!("for word in {text}\ndo printf '%s\\n' \"$word\"; done");
                 let shell = std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap();

@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mgb_command::daemon::{self, Start};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::machine::Machine;
 use mgb_command::out;
 use mgb_command::prefix::Prefix;
 use mgb_interface::{Policy, Queue};
 use mgb_probe::Client;
 use outcome::BatchOutcome;
-use progress::Progress;
+use progress::BatchProgress;
 use setup::Setup;
 
 use crate::parallel::Parallel;
@@ -84,7 +84,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let jobs = jobfile::read(&args.file).code(exit::USAGE)?;
     let prefix = Prefix::find().code(exit::NODE)?;
     let machine = Machine::find(&prefix).code(exit::NODE)?;
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Outcome {
         machine: machine.clone(),
         environment: Vec::new(),
         parallel,
-        auto: auto::Settings {
+        auto: auto::AutoSettings {
             socket: start.socket.clone(),
             gpus: hello.gpus.len(),
             peaks: auto::peaks::Peaks::default(),
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Outcome {
         again: args.again,
     };
     let stop = StopSignals::watch().code(exit::NODE)?;
-    let mut progress = Progress::new(jobs.len());
+    let mut progress = BatchProgress::new(jobs.len());
     let ended = engine::run(&jobs, &setup, &stop, &mut progress);
     progress.finish();
     let (outcomes, makespan) = ended.code(exit::NODE)?;

@@ -11,7 +11,7 @@ use crate::parallel::Parallel;
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// With exit code 0.
     Done,
     /// Otherwise, by itself.
@@ -30,7 +30,7 @@ pub struct JobOutcome {
     /// The command as written.
     pub command: String,
     /// How it ended.
-    pub state: State,
+    pub state: JobState,
     /// Its exit code; none if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -87,12 +87,12 @@ pub struct Stretch {
     pub peak_bytes: Option<u64>,
     /// When memory of it was in the host meanwhile: the first 10,000 times in a process.
     #[serde(default)]
-    pub away: Vec<Away>,
+    pub away: Vec<EvictedSpan>,
 }
 
 /// A stretch of time that memory of a task was not on its GPU. Times count from the start of the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Away {
+pub struct EvictedSpan {
     /// From the order to leave, or as others could not go on without it,
     #[serde(rename = "from_s", with = "as_seconds")]
     pub from: Duration,
@@ -156,7 +156,7 @@ impl BatchOutcome {
         jobs: Vec<JobOutcome>,
         makespan: Duration,
     ) -> Self {
-        let ended = |job: &&JobOutcome| matches!(job.state, State::Done | State::Failed);
+        let ended = |job: &&JobOutcome| matches!(job.state, JobState::Done | JobState::Failed);
         let count = jobs.iter().filter(ended).count() as u32;
         let turnarounds: Duration = jobs.iter().filter(ended).map(|job| job.turnaround).sum();
         let mut batch = Self {
@@ -174,7 +174,7 @@ impl BatchOutcome {
             failed_for_memory: 0,
             interrupted: jobs
                 .iter()
-                .any(|job| matches!(job.state, State::Stopped | State::NotStarted)),
+                .any(|job| matches!(job.state, JobState::Stopped | JobState::NotStarted)),
             jobs,
         };
         batch.count_failures();
@@ -184,7 +184,7 @@ impl BatchOutcome {
     /// Counts failures anew, after causes have changed.
     pub fn count_failures(&mut self) {
         let is_memory = |job: &&JobOutcome| job.cause.as_ref().is_some_and(Cause::is_memory);
-        self.failed = self.jobs.iter().filter(|job| job.state != State::Done).count();
+        self.failed = self.jobs.iter().filter(|job| job.state != JobState::Done).count();
         self.failed_for_memory = self.jobs.iter().filter(is_memory).count();
     }
 }

@@ -7,18 +7,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mgb_command::table::seconds;
 
 use super::engine::Observer;
-use super::jobfile::Job;
-use super::outcome::{JobOutcome, State};
+use super::jobfile::FileJob;
+use super::outcome::{JobOutcome, JobState};
 
 /// A batch's progress.
-pub struct Progress {
+pub struct BatchProgress {
     bar: Option<ProgressBar>,
     total: usize,
     ended: usize,
     running: usize,
 }
 
-impl Progress {
+impl BatchProgress {
     /// For so many jobs.
     pub fn new(total: usize) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -62,8 +62,8 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
-    fn started(&mut self, _job: &Job) {
+impl Observer for BatchProgress {
+    fn started(&mut self, _job: &FileJob) {
         self.running += 1;
         self.show();
     }
@@ -72,7 +72,7 @@ impl Observer for Progress {
         self.ended += 1;
         // Jobs that could not be started never counted as running.
         self.running = self.running.saturating_sub(usize::from(outcome.log.is_some()));
-        if outcome.state != State::NotStarted {
+        if outcome.state != JobState::NotStarted {
             let width = self.total.to_string().len();
             self.say(&format!(
                 "[{:>width$}/{}] {}",
@@ -102,7 +102,7 @@ impl Observer for Progress {
 
 fn line(outcome: &JobOutcome) -> String {
     let how = match (&outcome.state, &outcome.cause) {
-        (State::Done, _) => "done".to_owned(),
+        (JobState::Done, _) => "done".to_owned(),
         (_, Some(cause)) => format!("failed ({})", cause.short()),
         _ => "stopped".to_owned(),
     };

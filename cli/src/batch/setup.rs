@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mgb_command::machine::Machine;
 
-use super::auto::Settings;
+use super::auto::AutoSettings;
 use crate::parallel::Parallel;
 
 /// How a batch runs its jobs.
@@ -20,7 +20,7 @@ pub struct Setup {
     /// How many run at once at most.
     pub parallel: Parallel,
     /// What to go by where that is as many as the node can use.
-    pub auto: Settings,
+    pub auto: AutoSettings,
     /// The folder for logs.
     pub logs: PathBuf,
     /// Where programs write down their tasks.

@@ -6,7 +6,7 @@ use mgb_command::table::{Table, plural, seconds};
 use mgb_probe::byte_size::Bytes;
 
 use super::cause::Cause;
-use super::outcome::{BatchOutcome, JobOutcome, State};
+use super::outcome::{BatchOutcome, JobOutcome, JobState};
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {
@@ -40,7 +40,7 @@ pub fn text(batch: &BatchOutcome) -> String {
             plural(batch.failed, "job"),
             batch.failed_for_memory
         );
-        for job in batch.jobs.iter().filter(|job| job.state == State::Failed) {
+        for job in batch.jobs.iter().filter(|job| job.state == JobState::Failed) {
             let _ = writeln!(text, "{}", failure(job));
         }
         let faults = batch
@@ -56,12 +56,12 @@ pub fn text(batch: &BatchOutcome) -> String {
 
 fn row(job: &JobOutcome) -> [String; 9] {
     let state = match (job.state, &job.cause) {
-        (State::Done, _) if job.again => "done again".to_owned(),
-        (State::Done, _) => "done".to_owned(),
-        (State::Failed, Some(cause)) => cause.short(),
-        (State::Failed, None) => "failed".to_owned(),
-        (State::Stopped, _) => "stopped".to_owned(),
-        (State::NotStarted, _) => "not started".to_owned(),
+        (JobState::Done, _) if job.again => "done again".to_owned(),
+        (JobState::Done, _) => "done".to_owned(),
+        (JobState::Failed, Some(cause)) => cause.short(),
+        (JobState::Failed, None) => "failed".to_owned(),
+        (JobState::Stopped, _) => "stopped".to_owned(),
+        (JobState::NotStarted, _) => "not started".to_owned(),
     };
     let exit = job
         .exit_code
@@ -103,19 +103,19 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::outcome::{Away, Evictions, Stretch};
+    use crate::batch::outcome::{EvictedSpan, Evictions, Stretch};
     use crate::parallel::Parallel;
     use std::time::Duration;
 
-    fn job(number: usize, state: State, cause: Option<Cause>) -> JobOutcome {
+    fn job(number: usize, state: JobState, cause: Option<Cause>) -> JobOutcome {
         let ms = |ms: u64| Duration::from_millis(ms * number as u64);
-        let ended = matches!(state, State::Done | State::Failed);
+        let ended = matches!(state, JobState::Done | JobState::Failed);
         JobOutcome {
             job: number,
             command: format!("./vecadd {number}000"),
             state,
-            exit_code: ended.then_some(if state == State::Done { 0 } else { 2 }),
-            signal: (state == State::Stopped).then_some(15),
+            exit_code: ended.then_some(if state == JobState::Done { 0 } else { 2 }),
+            signal: (state == JobState::Stopped).then_some(15),
             cause,
             gpus: (0..number as u32 % 3).collect(),
             tasks: (1..number as u64 % 3 + 1)
@@ -126,7 +126,7 @@ mod tests {
                     to: ms(1000),
                     peak_bytes: Some(size << 30),
                     away: (number == 2)
-                        .then(|| Away {
+                        .then(|| EvictedSpan {
                             from: ms(300),
                             to: ms(900),
                             bytes: 1 << 30,
@@ -161,12 +161,12 @@ mod tests {
                     .to_owned(),
         };
         let jobs = vec![
-            job(1, State::Done, None),
-            job(2, State::Failed, Some(memory)),
-            job(3, State::Failed, Some(Cause::Exit { code: 2 })),
-            job(4, State::Stopped, None),
-            job(5, State::NotStarted, None),
-            job(6, State::Failed, Some(fault)),
+            job(1, JobState::Done, None),
+            job(2, JobState::Failed, Some(memory)),
+            job(3, JobState::Failed, Some(Cause::Exit { code: 2 })),
+            job(4, JobState::Stopped, None),
+            job(5, JobState::NotStarted, None),
+            job(6, JobState::Failed, Some(fault)),
         ];
         BatchOutcome::new(
             "cg:4".to_owned(),

@@ -7,45 +7,45 @@ use std::time::{Duration, Instant};
 use mgb_probe::clock;
 use serde::Deserialize;
 
-use super::outcome::{Away, Evictions, Stretch};
+use super::outcome::{EvictedSpan, Evictions, Stretch};
 
 #[derive(Deserialize)]
-struct Process {
+struct TracedProcess {
     job: Option<String>,
     #[serde(default)]
-    tasks: Vec<Task>,
-    swapped: Option<Swapped>,
+    tasks: Vec<TracedTask>,
+    swapped: Option<SwapTotals>,
 }
 
 #[derive(Deserialize)]
-struct Swapped {
+struct SwapTotals {
     evicted: u64,
     evicted_bytes: u64,
     copy_ns: u64,
 }
 
 #[derive(Deserialize)]
-struct Task {
-    site: Option<Site>,
+struct TracedTask {
+    site: Option<TracedSite>,
     label: Option<String>,
     gpu: Option<u32>,
     #[serde(default)]
     wait_ns: u64,
     seen_peak: Option<u64>,
     #[serde(default)]
-    spans: Vec<Span>,
+    spans: Vec<TracedSpan>,
     #[serde(default)]
-    swaps: Vec<Swap>,
+    swaps: Vec<TracedSwap>,
 }
 
 #[derive(Deserialize)]
-struct Site {
+struct TracedSite {
     function: String,
 }
 
 /// In nanoseconds of the machine's monotonic clock.
 #[derive(Deserialize)]
-struct Span {
+struct TracedSpan {
     gpu: u32,
     from_ns: u64,
     to_ns: u64,
@@ -53,7 +53,7 @@ struct Span {
 
 /// Memory that left a GPU, or came back.
 #[derive(Deserialize)]
-struct Swap {
+struct TracedSwap {
     kind: SwapKind,
     gpu: u32,
     bytes: u64,
@@ -96,7 +96,7 @@ fn monotonic(instant: Instant) -> Duration {
 fn of_text(text: &str, job: &str, began: Duration) -> Traced {
     let processes = text
         .lines()
-        .filter_map(|line| serde_json::from_str::<Process>(line).ok());
+        .filter_map(|line| serde_json::from_str::<TracedProcess>(line).ok());
     let mut traced = Traced::default();
     for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
         for task in &process.tasks {
@@ -115,7 +115,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
     traced
 }
 
-fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
+fn stretches(task: &TracedTask, began: Duration) -> impl Iterator<Item = Stretch> {
     task.spans.iter().map(move |span| Stretch {
         gpu: span.gpu,
         task: match (&task.site, &task.label) {
@@ -131,18 +131,19 @@ fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
 }
 
 /// When memory of the task was in the host during one of its spans.
-fn away(task: &Task, span: &Span, began: Duration) -> Vec<Away> {
+fn away(task: &TracedTask, span: &TracedSpan, began: Duration) -> Vec<EvictedSpan> {
     let since_began = |ns: u64| Duration::from_nanos(ns).saturating_sub(began);
-    let here = |swap: &&Swap| swap.gpu == span.gpu && (span.from_ns..=span.to_ns).contains(&swap.from_ns);
-    let mut swaps: Vec<&Swap> = task.swaps.iter().filter(here).collect();
+    let here =
+        |swap: &&TracedSwap| swap.gpu == span.gpu && (span.from_ns..=span.to_ns).contains(&swap.from_ns);
+    let mut swaps: Vec<&TracedSwap> = task.swaps.iter().filter(here).collect();
     swaps.sort_by_key(|swap| swap.from_ns);
-    let mut away: Vec<Away> = Vec::new();
+    let mut away: Vec<EvictedSpan> = Vec::new();
     let mut is_open = false;
     for swap in swaps {
         match (swap.kind, away.last_mut()) {
             // More of it left.
             (SwapKind::Evicted, Some(last)) if is_open => last.bytes += swap.bytes,
-            (SwapKind::Evicted, _) => away.push(Away {
+            (SwapKind::Evicted, _) => away.push(EvictedSpan {
                 from: since_began(swap.from_ns),
                 to: since_began(span.to_ns),
                 bytes: swap.bytes,

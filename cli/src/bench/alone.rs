@@ -10,18 +10,18 @@ use anyhow::{Context, Result, bail};
 use super::memory_pressure;
 use super::profile;
 use super::results::AloneEntry;
-use crate::batch::jobfile::Job;
-use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
-use crate::measure::sampler::Sample;
+use crate::batch::jobfile::FileJob;
+use crate::batch::outcome::{BatchOutcome, JobOutcome, JobState};
+use crate::measure::sampler::MeasuredSample;
 
 /// The jobs among these that are not known yet, once each, numbered anew.
-pub fn distinct(jobs: &[Job], known: impl Fn(&str) -> bool) -> Vec<Job> {
+pub fn distinct(jobs: &[FileJob], known: impl Fn(&str) -> bool) -> Vec<FileJob> {
     let mut seen = HashSet::new();
     let new = jobs
         .iter()
         .filter(|job| !known(&job.text) && seen.insert(job.text.clone()));
     new.enumerate()
-        .map(|(index, job)| Job {
+        .map(|(index, job)| FileJob {
             number: index + 1,
             ..job.clone()
         })
@@ -32,13 +32,13 @@ pub fn distinct(jobs: &[Job], known: impl Fn(&str) -> bool) -> Vec<Job> {
 ///
 /// # Errors
 /// When one fails that has the node to itself: no comparison is worth anything then.
-pub fn entries(batch: &BatchOutcome, samples: &[Sample]) -> Result<Vec<AloneEntry>> {
+pub fn entries(batch: &BatchOutcome, samples: &[MeasuredSample]) -> Result<Vec<AloneEntry>> {
     batch.jobs.iter().map(|job| entry(job, samples)).collect()
 }
 
-fn entry(job: &JobOutcome, samples: &[Sample]) -> Result<AloneEntry> {
+fn entry(job: &JobOutcome, samples: &[MeasuredSample]) -> Result<AloneEntry> {
     let log = job.log.as_deref().context("a job was never started")?;
-    if job.state != State::Done {
+    if job.state != JobState::Done {
         let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
         bail!(
             "{} fails alone on a GPU ({why}); its log is {}",
@@ -61,12 +61,12 @@ fn entry(job: &JobOutcome, samples: &[Sample]) -> Result<AloneEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::results::Run;
+    use crate::bench::results::MixRun;
     use crate::bench::results::tests::run;
 
     #[test]
     fn each_job_once() {
-        let job = |text: &str| Job {
+        let job = |text: &str| FileJob {
             number: 9,
             text: text.to_owned(),
             need: None,
@@ -86,7 +86,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         fs::write(&log, "{\"start_s\":1,\"host_s\":2,\"copies_s\":3,\"kernels_s\":4,\"bytes_in\":5,\"bytes_out\":6}\nx: ok, checksum AB\n").unwrap();
-        let Run {
+        let MixRun {
             mut batch, samples, ..
         } = run("W", "sa", 1, &[1.0], 0);
         batch.jobs[0].log = Some(log);
@@ -97,7 +97,7 @@ mod tests {
         );
         assert_eq!(entries[0].profile.unwrap().kernels_s, 4.0);
         assert_eq!(entries[0].gpu_peak_bytes, Some(9 << 30));
-        batch.jobs[0].state = State::Failed;
+        batch.jobs[0].state = JobState::Failed;
         let error = super::entries(&batch, &samples).unwrap_err().to_string();
         assert!(error.contains("train 0 fails alone"), "{error}");
     }

@@ -24,7 +24,7 @@ const QUICK_CAPACITY: u64 = 4 << 30;
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct BenchRequest {
     /// Mixes by name; empty for all.
     pub mixes: Vec<String>,
     /// The job file that is measured instead.
@@ -45,7 +45,7 @@ pub struct Asked {
     pub alone_on_node: bool,
 }
 
-impl Asked {
+impl BenchRequest {
     /// What these arguments ask for; what they leave open is as in `before`, if there is something to go on
     /// with.
     pub fn new(args: &Args, machine: &Machine, before: Option<&Self>) -> Result<Self> {
@@ -113,15 +113,15 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct BenchCommand {
         #[command(flatten)]
         args: Args,
     }
 
-    fn asked(words: &str, before: Option<&Asked>) -> Result<Asked> {
+    fn asked(words: &str, before: Option<&BenchRequest>) -> Result<BenchRequest> {
         let words = std::iter::once("bench").chain(words.split_whitespace());
-        let args = Line::try_parse_from(words)?.args;
-        Asked::new(&args, &Machine::Real { gpus: 2 }, before)
+        let args = BenchCommand::try_parse_from(words)?.args;
+        BenchRequest::new(&args, &Machine::Real { gpus: 2 }, before)
     }
 
     #[test]

@@ -2,17 +2,17 @@
 //! failures.
 
 use super::figures::{Figures, mean, rounded};
-use super::results::{Results, Run};
-use crate::batch::outcome::State;
+use super::results::{MixRun, Results};
+use crate::batch::outcome::JobState;
 
 /// Kernel time alone below which a ratio says nothing, in seconds.
 const SHORTEST: f64 = 1e-3;
 
 /// Of all runs, a line a mix and policy, in the order in which they were run.
 pub fn of(results: &Results) -> Vec<Figures> {
-    let mut groups: Vec<Vec<&Run>> = Vec::new();
+    let mut groups: Vec<Vec<&MixRun>> = Vec::new();
     for run in &results.runs {
-        let same = |group: &&mut Vec<&Run>| group[0].mix == run.mix && group[0].arm == run.arm;
+        let same = |group: &&mut Vec<&MixRun>| group[0].mix == run.mix && group[0].arm == run.arm;
         match groups.iter_mut().find(same) {
             Some(group) => group.push(run),
             None => groups.push(vec![run]),
@@ -21,21 +21,21 @@ pub fn of(results: &Results) -> Vec<Figures> {
     groups.iter().map(|group| figures(results, group)).collect()
 }
 
-fn makespan(run: &Run) -> f64 {
+fn makespan(run: &MixRun) -> f64 {
     run.batch.makespan.as_secs_f64()
 }
 
-fn turnaround(run: &Run) -> f64 {
+fn turnaround(run: &MixRun) -> f64 {
     run.batch.mean_turnaround.as_secs_f64()
 }
 
-fn figures(results: &Results, group: &[&Run]) -> Figures {
+fn figures(results: &Results, group: &[&MixRun]) -> Figures {
     let first = group[0];
     let sa = base(results, first);
-    let mean = |runs: &[&Run], of: fn(&Run) -> f64| mean(runs.iter().map(|run| of(run))).unwrap_or(0.0);
+    let mean = |runs: &[&MixRun], of: fn(&MixRun) -> f64| mean(runs.iter().map(|run| of(run))).unwrap_or(0.0);
     let over_sa =
-        |of: fn(&Run) -> f64| (!sa.is_empty()).then(|| rounded(mean(&sa, of) / mean(group, of).max(1e-3)));
-    let bound_over_sa = |of: fn(&Run) -> f64, bound: f64| {
+        |of: fn(&MixRun) -> f64| (!sa.is_empty()).then(|| rounded(mean(&sa, of) / mean(group, of).max(1e-3)));
+    let bound_over_sa = |of: fn(&MixRun) -> f64, bound: f64| {
         (!sa.is_empty() && bound > 0.0).then(|| rounded(mean(&sa, of) / bound))
     };
     let bound = results.mixes.iter().find(|mix| mix.name == first.mix);
@@ -70,8 +70,8 @@ fn figures(results: &Results, group: &[&Run]) -> Figures {
 }
 
 /// The runs of this mix one process a GPU: under the same MPS where there are such.
-fn base<'a>(results: &'a Results, run: &Run) -> Vec<&'a Run> {
-    let sa = |mps: Option<bool>| -> Vec<&Run> {
+fn base<'a>(results: &'a Results, run: &MixRun) -> Vec<&'a MixRun> {
+    let sa = |mps: Option<bool>| -> Vec<&MixRun> {
         let of_mix = results.runs.iter().filter(|one| one.mix == run.mix);
         of_mix
             .filter(|one| one.arm.policy == "sa" && mps.is_none_or(|mps| one.arm.mps == mps))
@@ -81,9 +81,9 @@ fn base<'a>(results: &'a Results, run: &Run) -> Vec<&'a Run> {
     if same.is_empty() { sa(None) } else { same }
 }
 
-fn slowdowns<'a>(results: &'a Results, run: &'a Run) -> impl Iterator<Item = f64> + 'a {
+fn slowdowns<'a>(results: &'a Results, run: &'a MixRun) -> impl Iterator<Item = f64> + 'a {
     let jobs = run.batch.jobs.iter().zip(&run.results);
-    jobs.filter(|(job, _)| job.state == State::Done)
+    jobs.filter(|(job, _)| job.state == JobState::Done)
         .filter_map(|(job, result)| {
             let alone = results.alone(&job.command)?.profile?.kernels_s;
             (alone >= SHORTEST).then(|| Some(result.profile?.kernels_s / alone))?

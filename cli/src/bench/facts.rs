@@ -99,7 +99,7 @@ fn cpu_name(cpuinfo: &str) -> String {
 
 /// What was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct BenchSettings {
     /// What jobs and their order were drawn from.
     pub seed: u64,
     /// Bytes of a GPU that sizes are parts of: what the ballast leaves, or what there is.
@@ -140,7 +140,7 @@ pub struct Facts {
     /// What MGB was built from.
     pub commit: String,
     /// What was chosen.
-    pub settings: Settings,
+    pub settings: BenchSettings,
 }
 
 impl Facts {
@@ -208,7 +208,7 @@ pub mod tests {
                 memory_bytes: 256 << 30,
             },
             commit: "c0ffee".to_owned(),
-            settings: Settings {
+            settings: BenchSettings {
                 seed: 1,
                 capacity_bytes: 64 << 30,
                 ballast: true,

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use mgb_probe::byte_size::Bytes;
 
-use super::profile::Output;
+use super::profile::ResultMatch;
 use super::results::JobResult;
 use crate::batch::cause::Cause;
 use crate::batch::outcome::{BatchOutcome, JobOutcome};
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 
 /// The most bytes of GPU memory that a job had at once, its context included, in a batch that left it each
 /// GPU for itself. Samples may miss a short peak, so it is a lower bound. `None`: no GPU, or no sample.
-pub fn peak_alone(job: &JobOutcome, samples: &[Sample]) -> Option<u64> {
-    let ran = |sample: &&Sample| job.queued + job.waited <= sample.at && sample.at <= job.turnaround;
+pub fn peak_alone(job: &JobOutcome, samples: &[MeasuredSample]) -> Option<u64> {
+    let ran = |sample: &&MeasuredSample| job.queued + job.waited <= sample.at && sample.at <= job.turnaround;
     let used = |gpu: u32| {
         let on_it = samples.iter().filter(ran);
         on_it
@@ -41,7 +41,7 @@ pub fn explain(
             let unexplained = match &job.cause {
                 Some(cause) => matches!(cause, Cause::Exit { .. } | Cause::Signal { .. }),
                 // A program that does not look at cudaMalloc's error ends well, with a wrong result.
-                None => result.output == Output::Other && job.exit_code == Some(0),
+                None => result.output == ResultMatch::Other && job.exit_code == Some(0),
             };
             let gpu = *job.gpus.first().filter(|_| unexplained)?;
             let wanted_bytes = most_wanted(job, gpu, &batch.jobs, &peak)?;
@@ -92,8 +92,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn sample(at_ms: u64, used: &[u64]) -> Sample {
-        Sample {
+    fn sample(at_ms: u64, used: &[u64]) -> MeasuredSample {
+        MeasuredSample {
             at: Duration::from_millis(at_ms),
             used_bytes: used.to_vec(),
             reserved_bytes: Vec::new(),
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_wrong_result_on_a_full_gpu_is_one_for_memory() {
         let mut done = run("W", "cg:2", 1, &[1.0, 2.0, 3.0], 0);
-        done.results[2].output = Output::Other;
+        done.results[2].output = ResultMatch::Other;
         explain(&mut done.batch, &done.results, |_| Some(GIB), GIB);
         assert_eq!((done.batch.failed, done.batch.failed_for_memory), (0, 1));
         assert_eq!(done.failed(), 1);

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 
 /// The format that is read here.
 const VERSION: u32 = 1;
@@ -17,32 +17,32 @@ struct File {
     version: u32,
     seed: u64,
     programs: BTreeMap<String, toml::Table>,
-    sets: BTreeMap<String, Set>,
+    sets: BTreeMap<String, MixSet>,
     #[serde(rename = "mix")]
-    mixes: Vec<Entry>,
+    mixes: Vec<MixDefinition>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Set {
-    settings: Vec<Setting>,
+struct MixSet {
+    settings: Vec<MixSetting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Setting {
+struct MixSetting {
     program: String,
     size: f64,
     args: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct MixDefinition {
     name: String,
     about: String,
-    draw: Vec<Draw>,
+    draw: Vec<MixDraw>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Draw {
+struct MixDraw {
     from: String,
     jobs: usize,
 }
@@ -69,9 +69,9 @@ pub struct Mix {
 #[derive(Clone, Debug)]
 enum Jobs {
     /// Workloads, by their settings.
-    Drawn(Vec<Setting>),
+    Drawn(Vec<MixSetting>),
     /// The user's own commands.
-    Listed(Vec<Job>),
+    Listed(Vec<FileJob>),
 }
 
 impl Mixes {
@@ -117,7 +117,7 @@ impl Mixes {
     }
 }
 
-fn drawn(file: &File, entry: &Entry, state: u64) -> Result<Mix> {
+fn drawn(file: &File, entry: &MixDefinition, state: u64) -> Result<Mix> {
     let mut random = SplitMix64(state);
     let mut jobs = Vec::new();
     for draw in &entry.draw {
@@ -150,7 +150,7 @@ fn drawn(file: &File, entry: &Entry, state: u64) -> Result<Mix> {
 
 impl Mix {
     /// The user's own jobs, in an order that the seed makes.
-    pub fn listed(name: String, mut jobs: Vec<Job>, seed: u64) -> Self {
+    pub fn listed(name: String, mut jobs: Vec<FileJob>, seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         for last in (1..jobs.len()).rev() {
             jobs.swap(last, random.below(last + 1));
@@ -170,16 +170,16 @@ impl Mix {
     ///
     /// # Errors
     /// When a workload is not there.
-    pub fn jobs(&self, folder: &Path, capacity: u64) -> Result<Vec<Job>> {
+    pub fn jobs(&self, folder: &Path, capacity: u64) -> Result<Vec<FileJob>> {
         let settings = match &self.jobs {
             Jobs::Listed(jobs) => return Ok(jobs.clone()),
             Jobs::Drawn(settings) => settings,
         };
-        let job = |(index, setting): (usize, &Setting)| {
+        let job = |(index, setting): (usize, &MixSetting)| {
             let bytes = (capacity as f64 * setting.size) as u64;
             let mut arguments = vec![bytes.to_string()];
             arguments.extend(setting.args.iter().cloned());
-            let mut job = Job::of_own(
+            let mut job = FileJob::of_own(
                 index + 1,
                 ("workload", "benches"),
                 folder,

@@ -25,22 +25,22 @@ use anyhow::{Context, Result};
 
 pub use args::Args;
 
-use bench_plan::Asked;
-use facts::{Facts, MachineFacts, Settings};
-use mgb_command::exit::{self, Outcome, WithCode};
+use bench_plan::BenchRequest;
+use facts::{BenchSettings, Facts, MachineFacts};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::machine::Machine;
 use mgb_command::out;
 use mgb_command::prefix::Prefix;
 use mixes::{Mix, Mixes};
 use results::Results;
 use session::Session;
-use setting::{Node, Setting};
+use setting::{BenchNode, ReadyNode};
 
 use crate::batch::jobfile;
 use crate::stop::StopSignals;
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let file = std::path::absolute(args.resume.as_ref().unwrap_or(&args.output)).code(exit::USAGE)?;
     if args.resume.is_none() && file.exists() {
         let error = anyhow::anyhow!(
@@ -63,10 +63,10 @@ pub fn run(args: &Args) -> Outcome {
         .code(exit::USAGE)?;
     let prefix = Prefix::find().code(exit::NODE)?;
     let machine = Machine::find(&prefix).code(exit::NODE)?;
-    let asked = Asked::new(args, &machine, before.as_ref().map(|results| &results.asked));
+    let asked = BenchRequest::new(args, &machine, before.as_ref().map(|results| &results.asked));
     let asked = asked.code(exit::USAGE)?;
     let listed = listed(&asked).code(exit::USAGE)?;
-    let node = Node { prefix, machine };
+    let node = BenchNode { prefix, machine };
     let measured = measure(node, asked, before, listed, &file, folder.path(), &stop);
     let results = match measured {
         Ok(results) => results,
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     page::write(&results, &page).code(exit::NODE)?;
     mgb_command::tell!("\nresults: {}\npage: {}", file.display(), page.display());
-    let allowed = |one: &&results::Run| one.arm.policy.starts_with("cg:");
+    let allowed = |one: &&results::MixRun| one.arm.policy.starts_with("cg:");
     let failed: usize = results
         .runs
         .iter()
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// The user's own jobs, as a mix.
-fn listed(asked: &Asked) -> Result<Option<Mix>> {
+fn listed(asked: &BenchRequest) -> Result<Option<Mix>> {
     let Some(file) = &asked.list else {
         return Ok(None);
     };
@@ -117,15 +117,15 @@ fn listed(asked: &Asked) -> Result<Option<Mix>> {
 }
 
 fn measure(
-    node: Node,
-    asked: Asked,
+    node: BenchNode,
+    asked: BenchRequest,
     before: Option<Results>,
     listed: Option<Mix>,
     file: &Path,
     folder: &Path,
     stop: &StopSignals,
 ) -> Result<Results> {
-    let setting = Setting::prepare(node, asked.capacity_bytes, asked.alone_on_node, folder)?;
+    let setting = ReadyNode::prepare(node, asked.capacity_bytes, asked.alone_on_node, folder)?;
     let (seed, mixes) = match listed {
         Some(mix) => (asked.seed.unwrap_or(1), vec![mix]),
         None => {
@@ -140,7 +140,7 @@ fn measure(
     let facts = Facts {
         machine: MachineFacts::find(&setting.node.machine, &setting.hello)?,
         commit: facts::commit(&setting.node.prefix),
-        settings: Settings {
+        settings: BenchSettings {
             seed,
             capacity_bytes: setting.capacity,
             ballast: setting.has_ballast(),

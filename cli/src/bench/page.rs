@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::bars::{self, Bar};
 use super::figures::Figures;
-use super::results::{MixEntry, Results, Run};
+use super::results::{MixEntry, MixRun, Results};
 use super::table;
 use crate::batch::outcome::BatchOutcome;
 use crate::markup::Element;
@@ -87,7 +87,7 @@ fn groups(results: &Results, of: Of, bound: Of) -> Vec<(String, Vec<Bar>, Option
 
 /// The first run of a mix under each policy, on one time axis.
 fn runs(results: &Results, mix: &MixEntry) -> Element {
-    let runs: Vec<&Run> = results
+    let runs: Vec<&MixRun> = results
         .runs
         .iter()
         .filter(|run| run.mix == mix.name && run.run == 1)
@@ -95,7 +95,7 @@ fn runs(results: &Results, mix: &MixEntry) -> Element {
     let longest = runs.iter().map(|run| run.batch.makespan).max();
     let scale = Scale::new(longest.unwrap_or_default());
     let capacity = results.facts.settings.capacity_bytes;
-    let chart = |run: &&Run| {
+    let chart = |run: &&MixRun| {
         let batch = BatchOutcome {
             policy: run.arm.to_string(),
             ..run.batch.clone()

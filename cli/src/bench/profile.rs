@@ -41,7 +41,7 @@ pub fn checksums(log: &str) -> Option<String> {
 /// How a job's result compares with that of the same job alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+pub enum ResultMatch {
     /// The same checksum.
     Same,
     /// Another, or none.
@@ -50,7 +50,7 @@ pub enum Output {
     Unchecked,
 }
 
-impl Output {
+impl ResultMatch {
     /// Compares what a job printed with what it printed alone.
     pub fn compare(alone: Option<&str>, now: Option<&str>) -> Self {
         match (alone, now) {
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn results_are_compared_with_those_of_the_job_alone() {
-        let compare = Output::compare;
-        assert_eq!(compare(Some("A"), Some("A")), Output::Same);
-        assert_eq!(compare(Some("A"), Some("B")), Output::Other);
-        assert_eq!(compare(Some("A"), None), Output::Other);
-        assert_eq!(compare(None, Some("B")), Output::Unchecked);
+        let compare = ResultMatch::compare;
+        assert_eq!(compare(Some("A"), Some("A")), ResultMatch::Same);
+        assert_eq!(compare(Some("A"), Some("B")), ResultMatch::Other);
+        assert_eq!(compare(Some("A"), None), ResultMatch::Other);
+        assert_eq!(compare(None, Some("B")), ResultMatch::Unchecked);
     }
 }

@@ -9,13 +9,13 @@ use mgb_command::out;
 use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
-use super::bench_plan::Asked;
+use super::bench_plan::BenchRequest;
 use super::bound::Bound;
 use super::facts::Facts;
 use super::figures::Figures;
-use super::profile::{Output, Profile};
-use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
-use crate::measure::sampler::Sample;
+use super::profile::{Profile, ResultMatch};
+use crate::batch::outcome::{BatchOutcome, JobOutcome, JobState};
+use crate::measure::sampler::MeasuredSample;
 
 /// The version of [`Results`]'s layout.
 pub const VERSION: u32 = 1;
@@ -29,13 +29,13 @@ pub struct Results {
     #[serde(flatten)]
     pub facts: Facts,
     /// What was asked for last.
-    pub asked: Asked,
+    pub asked: BenchRequest,
     /// The mixes, with all jobs in their order.
     pub mixes: Vec<MixEntry>,
     /// Each distinct job alone.
     pub alone: Vec<AloneEntry>,
     /// Each mix under each policy, once or more often.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MixRun>,
     /// What follows from all that, a line a mix and policy. See `compare::of`.
     pub figures: Vec<Figures>,
 }
@@ -75,7 +75,7 @@ pub struct AloneEntry {
 
 /// One run of a mix.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Run {
+pub struct MixRun {
     /// The mix's name.
     pub mix: String,
     /// The arm that was run.
@@ -96,23 +96,23 @@ pub struct Run {
     /// What each job's result was, and where its time went; in the order of `batch.jobs`.
     pub results: Vec<JobResult>,
     /// The node meanwhile.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<MeasuredSample>,
 }
 
 /// What a job said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
     /// Its result beside that of the job alone.
-    pub output: Output,
+    pub output: ResultMatch,
     /// Where its time went, if it says so.
     pub profile: Option<Profile>,
 }
 
-impl Run {
+impl MixRun {
     /// Jobs that did not end with 0, or with another result than alone.
     pub fn failed(&self) -> usize {
         let wrong = |(job, result): &(&JobOutcome, &JobResult)| {
-            job.state != State::Done || result.output == Output::Other
+            job.state != JobState::Done || result.output == ResultMatch::Other
         };
         self.batch.jobs.iter().zip(&self.results).filter(wrong).count()
     }
@@ -124,7 +124,7 @@ impl Results {
         Self {
             version: VERSION,
             facts,
-            asked: Asked::default(),
+            asked: BenchRequest::default(),
             mixes: Vec::new(),
             alone: Vec::new(),
             runs: Vec::new(),
@@ -188,7 +188,7 @@ impl Results {
 
     /// Whether this run is there.
     pub fn has(&self, mix: &str, arm: &Arm, run: usize) -> bool {
-        let same = |one: &&Run| one.mix == mix && one.arm == *arm && one.run == run;
+        let same = |one: &&MixRun| one.mix == mix && one.arm == *arm && one.run == run;
         self.runs.iter().find(same).is_some()
     }
 
@@ -203,12 +203,12 @@ impl Results {
 }
 
 /// No more than so many samples, each the most of its stretch of time: pictures are not wider than that.
-pub fn thinned(samples: Vec<Sample>, most: usize) -> Vec<Sample> {
+pub fn thinned(samples: Vec<MeasuredSample>, most: usize) -> Vec<MeasuredSample> {
     let each = samples.len().div_ceil(most.max(1)).max(1);
     let greater = |a: Vec<u64>, b: &[u64]| -> Vec<u64> { a.iter().zip(b).map(|(a, b)| *a.max(b)).collect() };
-    let merge = |stretch: &[Sample]| {
+    let merge = |stretch: &[MeasuredSample]| {
         let (first, rest) = stretch.split_first()?;
-        Some(rest.iter().fold(first.clone(), |sum, sample| Sample {
+        Some(rest.iter().fold(first.clone(), |sum, sample| MeasuredSample {
             at: sum.at,
             used_bytes: greater(sum.used_bytes, &sample.used_bytes),
             reserved_bytes: greater(sum.reserved_bytes, &sample.reserved_bytes),

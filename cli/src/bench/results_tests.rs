@@ -19,15 +19,15 @@ fn profile(kernels_s: f64) -> Profile {
 
 /// A run of two jobs that ended then, of which the first so many failed. Kernels take longer the more
 /// policies differ from `sa`.
-pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) -> Run {
+pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) -> MixRun {
     let at = Duration::from_secs_f64;
     let job = |(index, end): (usize, &f64)| JobOutcome {
         job: index + 1,
         command: format!("train {index}"),
         state: if index < failed {
-            State::Failed
+            JobState::Failed
         } else {
-            State::Done
+            JobState::Done
         },
         exit_code: Some(i32::from(index < failed)),
         signal: None,
@@ -56,7 +56,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
     let jobs: Vec<JobOutcome> = ends.iter().enumerate().map(job).collect();
     let makespan = at(ends.iter().copied().fold(0.0, f64::max));
     let kernels = if policy == "sa" { 1.0 } else { 1.1 };
-    Run {
+    MixRun {
         mix: mix.to_owned(),
         arm: Arm {
             policy: policy.to_owned(),
@@ -71,13 +71,13 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         results: jobs
             .iter()
             .map(|_| JobResult {
-                output: Output::Same,
+                output: ResultMatch::Same,
                 profile: Some(profile(kernels)),
             })
             .collect(),
         batch: BatchOutcome::new(policy.to_owned(), 2, Parallel::Count(2), jobs, makespan),
         samples: (0..10)
-            .map(|step| Sample {
+            .map(|step| MeasuredSample {
                 at: Duration::from_millis(step * 100),
                 used_bytes: vec![step << 30, 0],
                 reserved_bytes: vec![0, step << 30],
@@ -164,9 +164,9 @@ fn another_machine_commit_or_mix_is_refused() {
 fn another_result_is_a_failure() {
     let mut one = run("W", "mgb", 1, &[1.0, 2.0], 1);
     assert_eq!(one.failed(), 1);
-    one.results[1].output = Output::Other;
+    one.results[1].output = ResultMatch::Other;
     assert_eq!(one.failed(), 2);
-    one.results[1].output = Output::Unchecked;
+    one.results[1].output = ResultMatch::Unchecked;
     assert_eq!(one.failed(), 1);
 }
 

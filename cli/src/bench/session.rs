@@ -12,15 +12,15 @@ use super::bound::{Alone, Bound, Resources};
 use super::compare;
 use super::memory_pressure;
 use super::mixes::Mix;
-use super::profile::{self, Output};
-use super::results::{JobResult, MixEntry, Results, Run, thinned};
-use super::setting::Setting;
+use super::profile::{self, ResultMatch};
+use super::results::{JobResult, MixEntry, MixRun, Results, thinned};
+use super::setting::ReadyNode;
 use super::table;
 use crate::batch::auto::peaks::Peaks;
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 use crate::batch::outcome::{BatchOutcome, JobOutcome};
 use crate::measure::policy_batch::PolicyBatch;
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
@@ -30,7 +30,7 @@ const SAMPLES: usize = 250;
 /// A measurement under way.
 pub struct Session<'a> {
     /// The node and what is set up on it.
-    pub setting: &'a Setting,
+    pub setting: &'a ReadyNode,
     /// What is compared.
     pub arms: &'a [Arm],
     /// How often each arm is run.
@@ -51,7 +51,7 @@ struct Playing<'a> {
     name: &'a str,
     /// What mgbd remembers from before, and where it keeps what it learns; none: nothing.
     past: Option<&'a Path>,
-    jobs: &'a [Job],
+    jobs: &'a [FileJob],
     parallel: Parallel,
     /// What jobs took of the host's memory before.
     peaks: &'a Peaks,
@@ -60,7 +60,7 @@ struct Playing<'a> {
 /// What came of them.
 struct Played {
     batch: BatchOutcome,
-    samples: Vec<Sample>,
+    samples: Vec<MeasuredSample>,
     /// The order in which mgbd served.
     served: String,
 }
@@ -161,7 +161,7 @@ impl Session<'_> {
     }
 
     /// One run; none when asked to stop meanwhile.
-    fn one(&self, mix: &Mix, arm: &Arm, run: usize, results: &Results) -> Result<Option<Run>> {
+    fn one(&self, mix: &Mix, arm: &Arm, run: usize, results: &Results) -> Result<Option<MixRun>> {
         let folder = self.setting.folder(arm.places_processes());
         let jobs = mix.jobs(&folder, self.setting.capacity)?;
         let parallel = arm.parallel(self.setting.gpus());
@@ -220,7 +220,7 @@ impl Session<'_> {
                 *log = within.to_owned();
             }
         }
-        let done = Run {
+        let done = MixRun {
             mix: mix.name.clone(),
             arm: arm.clone(),
             run,
@@ -232,7 +232,7 @@ impl Session<'_> {
             samples: thinned(samples, SAMPLES),
         };
         for (job, result) in done.batch.jobs.iter().zip(&done.results) {
-            if result.output == Output::Other && job.exit_code == Some(0) {
+            if result.output == ResultMatch::Other && job.exit_code == Some(0) {
                 mgb_command::tell!("mgb bench: {} has another result than alone", job.command);
             }
         }
@@ -275,7 +275,7 @@ impl Session<'_> {
     }
 
     /// A host that runs out of memory ends jobs for another reason than the one that is measured.
-    fn warn_of_host_memory(&self, jobs: &[Job], parallel: Parallel, results: &Results) -> bool {
+    fn warn_of_host_memory(&self, jobs: &[FileJob], parallel: Parallel, results: &Results) -> bool {
         let Parallel::Count(count) = parallel else {
             return false;
         };
@@ -307,7 +307,7 @@ fn job_result(job: &JobOutcome, results: &Results) -> JobResult {
         .alone(&job.command)
         .and_then(|entry| entry.checksum.as_deref());
     JobResult {
-        output: Output::compare(alone, profile::checksums(&log).as_deref()),
+        output: ResultMatch::compare(alone, profile::checksums(&log).as_deref()),
         profile: profile::of_log(&log),
     }
 }

@@ -23,7 +23,7 @@ const SOFTWARE_MEMORY: u64 = 64 << 20;
 const ROUND: u64 = 1 << 30;
 
 /// A node as it is.
-pub struct Node {
+pub struct BenchNode {
     /// Where MGB is.
     pub prefix: Prefix,
     /// The GPUs that are measured.
@@ -31,9 +31,9 @@ pub struct Node {
 }
 
 /// The node, made ready.
-pub struct Setting {
+pub struct ReadyNode {
     /// What it is.
-    pub node: Node,
+    pub node: BenchNode,
     /// What mgbd says of them.
     pub hello: Hello,
     /// Bytes of a GPU that sizes are parts of.
@@ -44,13 +44,18 @@ pub struct Setting {
     ballast: Option<Ballast>,
 }
 
-impl Setting {
+impl ReadyNode {
     /// Makes the node ready: `capacity` bytes on each GPU, if so many are wanted.
     ///
     /// # Errors
     /// When there is no GPU, or not so much memory.
-    pub fn prepare(node: Node, capacity: Option<u64>, alone_on_node: bool, folder: &Path) -> Result<Self> {
-        let Node { prefix, machine } = &node;
+    pub fn prepare(
+        node: BenchNode,
+        capacity: Option<u64>,
+        alone_on_node: bool,
+        folder: &Path,
+    ) -> Result<Self> {
+        let BenchNode { prefix, machine } = &node;
         machine.notice();
         if machine.is_soft() && capacity.is_some() && variable("SOFTGPU_DEVICES").is_some() {
             bail!("--capacity and SOFTGPU_DEVICES both say how large software GPUs are: leave one away");

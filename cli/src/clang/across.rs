@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::language::Language;
 use super::lto::BITCODE;
-use super::parse::{Argument, CommandLine, Kind};
+use super::parse::{Argument, ArgumentKind, CommandLine};
 use super::table::Meaning;
 use super::{spawn, tools};
 
@@ -50,7 +50,7 @@ const LAUNCHES: &[u8] = b"__cudaCDP2LaunchDevice";
 const IMAGE: &[u8] = &[0x10, 0xff, 0x10, 0xad];
 
 /// Bitcode of one file.
-struct Part {
+struct FileBitcode {
     arch: u32,
     bitcode: Vec<u8>,
     /// Of an archive: it is linked if it is needed.
@@ -60,7 +60,7 @@ struct Part {
 /// What a link has of device code that is linked across files.
 #[derive(Default)]
 pub struct DeviceCode {
-    parts: Vec<Part>,
+    parts: Vec<FileBitcode>,
     is_left: bool,
     /// Images in objects, which the program has in any case, and their files.
     left: Vec<(u64, PathBuf)>,
@@ -85,7 +85,7 @@ impl DeviceCode {
         for file in files(line) {
             let count = found.parts.len();
             found.look_into(&file, clang)?;
-            let launches = |part: &Part| contains(&part.bitcode, LAUNCHES);
+            let launches = |part: &FileBitcode| contains(&part.bitcode, LAUNCHES);
             if found.launches.is_none() && found.parts[count..].iter().any(launches) {
                 found.launches = Some(file);
             }
@@ -201,7 +201,7 @@ impl DeviceCode {
         };
         let mut rest = section.data().unwrap_or_default();
         while let Some((arch, bitcode, behind)) = first(rest) {
-            self.parts.push(Part {
+            self.parts.push(FileBitcode {
                 arch,
                 bitcode: bitcode.to_vec(),
                 is_member,
@@ -222,7 +222,7 @@ impl DeviceCode {
             std::fs::write(&file, bytes).with_context(|| format!("failed to write {}", file.display()))?;
             anyhow::Ok(file)
         };
-        let parts: &[Part] = if tools::wants_host_kernels() {
+        let parts: &[FileBitcode] = if tools::wants_host_kernels() {
             &self.parts
         } else {
             &[]
@@ -259,7 +259,7 @@ pub fn files(line: &CommandLine) -> impl Iterator<Item = PathBuf> {
         .filter_map(|one| value_of(one, b"-L"))
         .collect();
     line.arguments.iter().filter_map(move |one| match one.kind {
-        Kind::Input(Language::Linked) => Some(PathBuf::from(&one.word)),
+        ArgumentKind::Input(Language::Linked) => Some(PathBuf::from(&one.word)),
         _ => archive(value_of(one, b"-l")?, &folders),
     })
 }
@@ -269,7 +269,7 @@ fn value_of<'a>(one: &'a Argument, option: &[u8]) -> Option<&'a OsStr> {
     let joined = one.word.as_bytes().strip_prefix(option)?;
     match &one.value {
         Some(value) => joined.is_empty().then_some(value.as_os_str()),
-        None => (!matches!(one.kind, Kind::Input(_))).then(|| OsStr::from_bytes(joined)),
+        None => (!matches!(one.kind, ArgumentKind::Input(_))).then(|| OsStr::from_bytes(joined)),
     }
 }
 
@@ -356,8 +356,10 @@ pub fn steps(line: &CommandLine) -> Result<(TempDir, Vec<Vec<OsString>>, Vec<OsS
     let is_for_compiles = |one: &&Argument| {
         let is_linkers = matches!(
             one.kind,
-            Kind::Input(_)
-                | Kind::Known(Meaning::Language | Meaning::Library | Meaning::Runtime | Meaning::ToLinker)
+            ArgumentKind::Input(_)
+                | ArgumentKind::Known(
+                    Meaning::Language | Meaning::Library | Meaning::Runtime | Meaning::ToLinker
+                )
         );
         !is_linkers && one.word != "-o" && !one.word.as_encoded_bytes().starts_with(b"-l")
     };
@@ -370,8 +372,8 @@ pub fn steps(line: &CommandLine) -> Result<(TempDir, Vec<Vec<OsString>>, Vec<OsS
     let mut language: Vec<OsString> = Vec::new();
     for one in &line.arguments {
         match one.kind {
-            Kind::Known(Meaning::Language) => language = words(one).collect(),
-            Kind::Input(Language::Cuda | Language::Host) => {
+            ArgumentKind::Known(Meaning::Language) => language = words(one).collect(),
+            ArgumentKind::Input(Language::Cuda | Language::Host) => {
                 // The program's messages name the file.
                 let name = Path::new(&one.word).with_extension("o");
                 let place = folder.path().join(compiles.len().to_string());

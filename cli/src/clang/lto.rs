@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::language::Language;
-use super::parse::{CommandLine, Kind};
+use super::parse::{ArgumentKind, CommandLine};
 use super::table::Meaning;
 
 /// How far link time optimisation is asked for.
@@ -42,7 +42,7 @@ impl CommandLine {
             .iter()
             .rev()
             .find_map(|argument| match argument.kind {
-                Kind::Known(Meaning::Lto) => Some(match argument.word.as_bytes() {
+                ArgumentKind::Known(Meaning::Lto) => Some(match argument.word.as_bytes() {
                     b"-fno-lto" => Lto::Off,
                     b"-flto=thin" => Lto::Thin,
                     _ => Lto::Full,
@@ -61,7 +61,7 @@ impl CommandLine {
                 && self
                     .arguments
                     .iter()
-                    .any(|one| matches!(one.kind, Kind::Input(_))))
+                    .any(|one| matches!(one.kind, ArgumentKind::Input(_))))
     }
 
     /// Whether the user chose lld; none where no linker is chosen.
@@ -86,7 +86,7 @@ impl CommandLine {
         let linked = self
             .arguments
             .iter()
-            .filter(|one| one.kind == Kind::Input(Language::Linked));
+            .filter(|one| one.kind == ArgumentKind::Input(Language::Linked));
         linked.into_iter().any(|one| is_bitcode(Path::new(&one.word)))
     }
 }

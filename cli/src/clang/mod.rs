@@ -26,10 +26,10 @@ use across::DeviceCode;
 use anyhow::Context;
 use language::Language;
 use lto::Lto;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::prefix::Prefix;
-use parse::{CommandLine, Kind};
-use rules::Rules;
+use parse::{ArgumentKind, CommandLine};
+use rules::MakeRules;
 use spawn::Surroundings;
 use table::Meaning;
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ use crate::legacy;
 pub use spawn::{exit_as, output};
 
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
-pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
+pub fn run(arguments: Vec<OsString>, cxx: bool) -> CommandResult {
     let clang = tools::find_clang().code(exit::NODE)?;
     let mut words = response::expand(arguments);
     legacy::take(&mut words);
@@ -63,7 +63,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     // The folder of what is linked beside: until clang has ended.
     let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
-    let rules = Rules::of(&mut line, &system_folders(&parts)).code(exit::NODE)?;
+    let rules = MakeRules::of(&mut line, &system_folders(&parts)).code(exit::NODE)?;
     let mut surroundings = Surroundings::default();
     let is_preprocessed = preprocess::is_wanted(&line);
     if is_preprocessed {
@@ -71,7 +71,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     }
     surroundings
         .variables
-        .extend(rules.iter().flat_map(Rules::environment));
+        .extend(rules.iter().flat_map(MakeRules::environment));
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if let Some(missing) = openmp::missing(&line, &clang) {
         mgb_command::tell!("mgb clang: {missing}");
@@ -85,7 +85,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let status = if line.generates_code() || device.is_some() {
         let cuda = parts.cuda.as_ref().filter(|_| device.is_some());
         let tools = cuda.map(|cuda| cuda.root.join("bin"));
-        let pass = spawn::Pass {
+        let pass = spawn::PassSettings {
             host_kernels: tools::wants_host_kernels(),
             leaves_to_link: line.lto() == Lto::Full,
             headers: parts
@@ -132,7 +132,7 @@ pub fn link_device(arguments: Vec<OsString>, output: &Path) -> anyhow::Result<bo
 
 /// Compiles and links device code across files by a command each: what is compiled must be there to be
 /// linked.
-fn in_steps(line: &CommandLine, cxx: bool) -> Outcome {
+fn in_steps(line: &CommandLine, cxx: bool) -> CommandResult {
     let (_folder, compiles, link) = across::steps(line).code(exit::NODE)?;
     for compile in compiles {
         let code = run(compile, cxx)?;
@@ -152,14 +152,14 @@ fn beside(
     clang: &Path,
 ) -> anyhow::Result<Option<TempDir>> {
     if device.is_to_link(line) {
-        line.add("--offload-link", Kind::Other);
+        line.add("--offload-link", ArgumentKind::Other);
         openmp::for_the_host(line, clang);
     }
     if !device.is_some() {
         return Ok(None);
     }
     let (folder, object) = device.beside(clang, &parts.prefix.plugin()?)?;
-    line.add(object, Kind::Input(Language::Linked));
+    line.add(object, ArgumentKind::Input(Language::Linked));
     Ok(Some(folder))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::language::Language;
-use super::parse::{CommandLine, Kind};
+use super::parse::{ArgumentKind, CommandLine};
 
 /// The runtime, by the name that the linker looks for.
 const RUNTIME: &str = "libomp.so";
@@ -31,7 +31,7 @@ pub fn for_the_host(line: &mut CommandLine, clang: &Path) {
     // Without it the linker says what is missing, and so does `missing`.
     let Some(runtime) = find(clang) else { return };
     line.arguments.retain(|one| asks(&one.word).is_none());
-    line.add(runtime, Kind::Input(Language::Linked));
+    line.add(runtime, ArgumentKind::Input(Language::Linked));
 }
 
 /// Whether the last option that concerns it asks for OpenMP.

@@ -14,12 +14,12 @@ pub struct Argument {
     /// Its value, where that is a word of its own.
     pub value: Option<OsString>,
     /// What it means.
-    pub kind: Kind,
+    pub kind: ArgumentKind,
 }
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// Something to compile or to link.
     Input(Language),
     /// An option that the tables know.
@@ -45,7 +45,7 @@ impl CommandLine {
         while let Some(word) = words.next() {
             let bytes = word.as_bytes();
             if only_inputs || !bytes.starts_with(b"-") || bytes == b"-" {
-                let kind = Kind::Input(language.unwrap_or_else(|| Language::of_file(bytes)));
+                let kind = ArgumentKind::Input(language.unwrap_or_else(|| Language::of_file(bytes)));
                 // clang would take an input that follows our own options for one of them.
                 let word = if only_inputs && bytes.starts_with(b"-") {
                     dotted(&word)
@@ -81,7 +81,7 @@ impl CommandLine {
                 language = named.and_then(Language::of_option);
             }
             arguments.push(Argument {
-                kind: meaning.map_or(Kind::Other, Kind::Known),
+                kind: meaning.map_or(ArgumentKind::Other, ArgumentKind::Known),
                 word,
                 value,
             });
@@ -90,7 +90,7 @@ impl CommandLine {
     }
 
     /// Adds an argument behind all others.
-    pub fn add(&mut self, word: impl Into<OsString>, kind: Kind) {
+    pub fn add(&mut self, word: impl Into<OsString>, kind: ArgumentKind) {
         self.arguments.push(Argument {
             word: word.into(),
             value: None,
@@ -102,14 +102,14 @@ impl CommandLine {
     pub fn has(&self, meaning: Meaning) -> bool {
         self.arguments
             .iter()
-            .any(|argument| argument.kind == Kind::Known(meaning))
+            .any(|argument| argument.kind == ArgumentKind::Known(meaning))
     }
 
     /// Whether an input in this language is given.
     pub fn has_input(&self, language: Language) -> bool {
         self.arguments
             .iter()
-            .any(|argument| argument.kind == Kind::Input(language))
+            .any(|argument| argument.kind == ArgumentKind::Input(language))
     }
 
     /// Whether C, C++ or CUDA goes through the front end.
@@ -129,7 +129,7 @@ impl CommandLine {
     pub fn links(&self) -> bool {
         let stops = [Meaning::FrontEnd, Meaning::NoLink, Meaning::Relocatable];
         let is_linked = |argument: &Argument| match argument.kind {
-            Kind::Input(language) => language != Language::Header,
+            ArgumentKind::Input(language) => language != Language::Header,
             _ => false,
         };
         self.arguments.iter().any(is_linked) && !stops.into_iter().any(|stop| self.has(stop))
@@ -137,7 +137,7 @@ impl CommandLine {
 
     /// The last value joined to an option with this meaning.
     pub fn joined(&self, meaning: Meaning) -> Option<&OsStr> {
-        let of = |argument: &'_ Argument| argument.kind == Kind::Known(meaning);
+        let of = |argument: &'_ Argument| argument.kind == ArgumentKind::Known(meaning);
         let word = &self.arguments.iter().rev().find(|argument| of(argument))?.word;
         table::prefix(word.as_bytes()).map(|(_, value)| OsStr::from_bytes(value))
     }
@@ -159,7 +159,7 @@ mod tests {
 
     fn inputs(text: &str) -> Vec<(String, Language)> {
         let of = |argument: &Argument| match argument.kind {
-            Kind::Input(language) => Some((argument.word.to_string_lossy().into_owned(), language)),
+            ArgumentKind::Input(language) => Some((argument.word.to_string_lossy().into_owned(), language)),
             _ => None,
         };
         line(text).arguments.iter().filter_map(of).collect()

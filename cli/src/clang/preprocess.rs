@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::language::Language;
-use super::parse::{Argument, CommandLine, Kind};
+use super::parse::{Argument, ArgumentKind, CommandLine};
 use super::table::Meaning;
 
 /// clang's older offloading driver preprocesses for the host and for each GPU, and writes one text after the
@@ -50,7 +50,7 @@ pub fn is_wanted(line: &CommandLine) -> bool {
 /// # Errors
 /// When that file cannot be written.
 pub fn print_both(line: &mut CommandLine) -> Result<Option<File>> {
-    line.add(ONE_AFTER_THE_OTHER, Kind::Other);
+    line.add(ONE_AFTER_THE_OTHER, ArgumentKind::Other);
     // Each text would replace the one before it in a file that clang opens itself.
     let Some(output) = take_output(line).filter(|output| output != "-") else {
         return Ok(None);
@@ -78,7 +78,10 @@ pub fn output_of(one: &Argument) -> Option<OsString> {
     if one.word == "-o" || one.word == "--output" {
         return one.value.clone();
     }
-    let is_option = matches!(one.kind, Kind::Other | Kind::Known(Meaning::Value));
+    let is_option = matches!(
+        one.kind,
+        ArgumentKind::Other | ArgumentKind::Known(Meaning::Value)
+    );
     let word = one.word.to_str().filter(|_| is_option)?;
     let joined = word.strip_prefix("--output=").or_else(|| {
         // clang has longer options that begin so.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::language::Language;
-use super::parse::{Argument, CommandLine, Kind};
+use super::parse::{Argument, ArgumentKind, CommandLine};
 use super::{across, preprocess};
 
 /// Where clang lists the headers that it opens, and what asks for it.
@@ -32,7 +32,7 @@ const SYSTEM_OPTIONS: [&str; 5] = [
 ];
 
 /// The rules that a command writes, and what they are completed from.
-pub struct Rules {
+pub struct MakeRules {
     /// Holds the list, and a rule that is to be printed.
     folder: TempDir,
     /// The files that clang writes.
@@ -53,7 +53,7 @@ enum Destination {
 
 /// What a command line asks for.
 #[derive(Default)]
-struct Asked {
+struct RuleRequest {
     /// Rules beside a compile, or alone.
     beside: bool,
     alone: bool,
@@ -62,14 +62,14 @@ struct Asked {
     file: Option<PathBuf>,
 }
 
-impl Rules {
+impl MakeRules {
     /// What `line` asks for; none where it asks for no rules, or compiles CUDA for one side only. Headers in
     /// `system` count as the system's, beside those in folders that the line names so.
     ///
     /// # Errors
     /// When there is no folder for the list.
-    pub fn of(line: &mut CommandLine, system: &[PathBuf]) -> Result<Option<Rules>> {
-        let asked = Asked::of(line);
+    pub fn of(line: &mut CommandLine, system: &[PathBuf]) -> Result<Option<MakeRules>> {
+        let asked = RuleRequest::of(line);
         if !(asked.beside || asked.alone) || !preprocess::has_both_sides(line) {
             return Ok(None);
         }
@@ -83,8 +83,8 @@ impl Rules {
                 printed =
                     Some(destination.map_or(Destination::Stdout, |output| Destination::File(output.into())));
                 let file = folder.path().join("rule");
-                line.add("-MF", Kind::Other);
-                line.add(&file, Kind::Other);
+                line.add("-MF", ArgumentKind::Other);
+                line.add(&file, ArgumentKind::Other);
                 vec![file]
             }
             None => beside_outputs(line),
@@ -97,7 +97,7 @@ impl Rules {
         } else {
             Vec::new()
         };
-        Ok(Some(Rules {
+        Ok(Some(MakeRules {
             folder,
             files,
             printed,
@@ -160,9 +160,9 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(file, bytes).with_context(|| format!("failed to write {}", file.display()))
 }
 
-impl Asked {
-    fn of(line: &CommandLine) -> Asked {
-        let mut asked = Asked::default();
+impl RuleRequest {
+    fn of(line: &CommandLine) -> RuleRequest {
+        let mut asked = RuleRequest::default();
         for one in &line.arguments {
             let word = one.word.as_bytes();
             match word {
@@ -208,7 +208,7 @@ fn beside_outputs(line: &CommandLine) -> Vec<PathBuf> {
     let sources = line
         .arguments
         .iter()
-        .filter(|one| one.kind == Kind::Input(Language::Cuda));
+        .filter(|one| one.kind == ArgumentKind::Input(Language::Cuda));
     let stems = sources.filter_map(|one| Path::new(&one.word).file_name().map(Path::new));
     stems.map(|name| name.with_extension("d")).collect()
 }
@@ -225,11 +225,11 @@ fn keep_names(line: &mut CommandLine, files: &[PathBuf]) {
             .any(|option| one.word.as_bytes().starts_with(option))
     };
     let has_target = line.arguments.iter().any(names_target);
-    line.add("-MF", Kind::Other);
-    line.add(file, Kind::Other);
+    line.add("-MF", ArgumentKind::Other);
+    line.add(file, ArgumentKind::Other);
     if !has_target {
-        line.add("-MQ", Kind::Other);
-        line.add(output, Kind::Other);
+        line.add("-MQ", ArgumentKind::Other);
+        line.add(output, ArgumentKind::Other);
     }
 }
 
@@ -348,7 +348,9 @@ mod tests {
     }
 
     fn files(text: &str) -> Option<Vec<PathBuf>> {
-        Rules::of(&mut line(text), &[]).unwrap().map(|rules| rules.files)
+        MakeRules::of(&mut line(text), &[])
+            .unwrap()
+            .map(|rules| rules.files)
     }
 
     #[test]
@@ -379,7 +381,7 @@ mod tests {
     #[test]
     fn headers_of_the_system_are_left_out_where_that_is_asked_for() {
         let mut line = line("-MMD -c a.cu -isystem third -idirafter./other -I mine");
-        let rules = Rules::of(&mut line, &[]).unwrap().unwrap();
+        let rules = MakeRules::of(&mut line, &[]).unwrap().unwrap();
         let is_left_out = |path: &str| rules.is_left_out(path.as_bytes());
         assert!(is_left_out("/usr/include/stdio.h") && is_left_out("third/x.h") && is_left_out("other/x.h"));
         assert!(!is_left_out("mine/x.h") && !is_left_out("thirdly.h"));

@@ -25,7 +25,7 @@ pub fn become_clang(clang: &Path, arguments: &[OsString]) -> anyhow::Error {
 }
 
 /// Settings of the pass beside clang's command line.
-pub struct Pass {
+pub struct PassSettings {
     /// It translates kernels to host code.
     pub host_kernels: bool,
     /// It leaves host modules to the link.
@@ -70,7 +70,7 @@ pub fn run(clang: &Path, arguments: &[OsString], surroundings: Surroundings) -> 
 pub fn with_side_folder(
     clang: &Path,
     arguments: &[OsString],
-    pass: Pass,
+    pass: PassSettings,
     surroundings: Surroundings,
 ) -> Result<ExitStatus> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();

@@ -11,7 +11,7 @@ use mgb_command::prefix::Prefix;
 
 use super::language::Language;
 use super::lto;
-use super::parse::{Argument, CommandLine, Kind};
+use super::parse::{Argument, ArgumentKind, CommandLine};
 use super::table::Meaning;
 use crate::cuda::Cuda;
 use crate::legacy;
@@ -186,12 +186,13 @@ fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
     let value = argument.value.as_deref().map(OsStr::as_bytes);
     let shared = || vec![OsString::from(runtime)];
     match (argument.kind, value) {
-        (Kind::Known(Meaning::Runtime), _) => shared(),
-        (Kind::Known(Meaning::Library), Some(b"cudart" | b"cudart_static" | b":libcudart_static.a")) => {
-            shared()
-        }
-        (Kind::Known(Meaning::ToLinker), Some(value)) if is_runtime(value) => shared(),
-        (Kind::Known(Meaning::ToLinker), None) => {
+        (ArgumentKind::Known(Meaning::Runtime), _) => shared(),
+        (
+            ArgumentKind::Known(Meaning::Library),
+            Some(b"cudart" | b"cudart_static" | b":libcudart_static.a"),
+        ) => shared(),
+        (ArgumentKind::Known(Meaning::ToLinker), Some(value)) if is_runtime(value) => shared(),
+        (ArgumentKind::Known(Meaning::ToLinker), None) => {
             let items: Vec<&[u8]> = word
                 .split(|&byte| byte == b',')
                 .map(|item| {
@@ -204,7 +205,7 @@ fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
                 .collect();
             vec![OsString::from_vec(items.join(&b","[..]))]
         }
-        (Kind::Input(Language::Linked), _) if is_runtime(word) => shared(),
+        (ArgumentKind::Input(Language::Linked), _) if is_runtime(word) => shared(),
         _ => [Some(argument.word.clone()), argument.value.clone()]
             .into_iter()
             .flatten()

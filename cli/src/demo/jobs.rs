@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 
 /// What the host phases of the jobs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -16,7 +16,7 @@ pub enum HostPhase {
 }
 
 /// One job: an example, and how large it is.
-enum Kind {
+enum DemoJob {
     /// `phases`: holds memory for some rounds of a host phase and a GPU phase.
     Phases { percent: u64, rounds: u64, host_ms: u64 },
     /// An example whose first argument is its number of elements, each of so many bytes at its peak.
@@ -35,9 +35,9 @@ enum Kind {
     TwoTasks { percent: [u64; 2] },
 }
 
-use Kind::{Elements, Fixed, Phases, TwoTasks};
+use DemoJob::{Elements, Fixed, Phases, TwoTasks};
 
-const fn phases(percent: u64, rounds: u64, host_ms: u64) -> Kind {
+const fn phases(percent: u64, rounds: u64, host_ms: u64) -> DemoJob {
     Phases {
         percent,
         rounds,
@@ -45,7 +45,12 @@ const fn phases(percent: u64, rounds: u64, host_ms: u64) -> Kind {
     }
 }
 
-const fn elements(name: &'static str, percent: u64, bytes_each: u64, more: &'static [&'static str]) -> Kind {
+const fn elements(
+    name: &'static str,
+    percent: u64,
+    bytes_each: u64,
+    more: &'static [&'static str],
+) -> DemoJob {
     Elements {
         name,
         percent,
@@ -54,13 +59,13 @@ const fn elements(name: &'static str, percent: u64, bytes_each: u64, more: &'sta
     }
 }
 
-const fn fixed(name: &'static str, arguments: &'static [&'static str]) -> Kind {
+const fn fixed(name: &'static str, arguments: &'static [&'static str]) -> DemoJob {
     Fixed { name, arguments }
 }
 
 /// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU
 /// safely, and four sometimes do.
-const JOBS: [Kind; 26] = [
+const JOBS: [DemoJob; 26] = [
     phases(38, 3, 800),
     phases(25, 3, 700),
     elements("vecadd", 24, 12, &[]),
@@ -93,16 +98,16 @@ const JOBS: [Kind; 26] = [
 ///
 /// # Errors
 /// When an example is not there.
-pub fn list(folder: &Path, capacity: u64, host: HostPhase) -> Result<Vec<Job>> {
+pub fn list(folder: &Path, capacity: u64, host: HostPhase) -> Result<Vec<FileJob>> {
     let jobs = JOBS.iter().enumerate();
     jobs.map(|(index, kind)| {
         let (name, arguments) = command(kind, capacity, host);
-        Job::of_own(index + 1, ("example", "examples"), folder, name, arguments)
+        FileJob::of_own(index + 1, ("example", "examples"), folder, name, arguments)
     })
     .collect()
 }
 
-fn command(kind: &Kind, capacity: u64, host: HostPhase) -> (&'static str, Vec<String>) {
+fn command(kind: &DemoJob, capacity: u64, host: HostPhase) -> (&'static str, Vec<String>) {
     // Not capacity * percent: that could pass 64 bits.
     let part = |percent: u64| capacity / 100 * percent;
     match *kind {
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn commands_for_small_and_large_gpus() {
         let lines = |capacity, host| {
-            let line = |kind: &Kind| {
+            let line = |kind: &DemoJob| {
                 let (name, arguments) = command(kind, capacity, host);
                 format!("{name} {}", arguments.join(" "))
             };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jobs::HostPhase;
 use mgb_command::daemon::{Private, Start};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::machine::Machine;
 use mgb_command::out;
 use mgb_command::prefix::Prefix;
@@ -19,12 +19,12 @@ use table::DemoOutcome;
 use tempfile::TempDir;
 
 use crate::batch::auto::peaks::Peaks;
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 use crate::batch::outcome::BatchOutcome;
 use crate::measure;
 use crate::measure::ballast::Ballast;
 use crate::measure::policy_batch::PolicyBatch;
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 use crate::parallel::Parallel;
 use crate::policy;
 use crate::stop::StopSignals;
@@ -78,7 +78,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let stop = StopSignals::watch().code(exit::NODE)?;
     let page = page_file(args).code(exit::NODE)?;
     let folder = tempfile::Builder::new().prefix("mgb-demo-").tempdir();
@@ -203,10 +203,10 @@ fn one_policy(
     start: &Start<'_>,
     policy: Policy,
     hello: &Hello,
-    list: &[Job],
+    list: &[FileJob],
     logs: &Path,
     stop: &StopSignals,
-) -> Result<(BatchOutcome, Vec<Sample>)> {
+) -> Result<(BatchOutcome, Vec<MeasuredSample>)> {
     let parallel = match policy::default_parallel(policy, hello.gpus.len()) {
         // As many as under `cg:4`, whatever else the machine does meanwhile.
         Parallel::Auto => Parallel::Count(JOBS_PER_GPU * hello.gpus.len()),
@@ -234,7 +234,7 @@ fn report_wrong(demo: &DemoOutcome, folder: TempDir) {
             .batch
             .jobs
             .iter()
-            .filter(|job| job.state != crate::batch::outcome::State::Done)
+            .filter(|job| job.state != crate::batch::outcome::JobState::Done)
         {
             let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
             mgb_command::tell!(

@@ -4,10 +4,10 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::*;
 use crate::batch::cause::Cause;
-use crate::batch::outcome::{Away, BatchOutcome, Evictions, JobOutcome, State, Stretch};
+use crate::batch::outcome::{BatchOutcome, EvictedSpan, Evictions, JobOutcome, JobState, Stretch};
 use crate::demo::jobs::HostPhase;
 use crate::measure::page::{LEGEND, STYLE};
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 use crate::parallel::Parallel;
 
 fn ms(ms: u64) -> Duration {
@@ -27,7 +27,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
     JobOutcome {
         job: number,
         command: format!("vecadd {number}000 \"<&>\""),
-        state: if failed { State::Failed } else { State::Done },
+        state: if failed { JobState::Failed } else { JobState::Done },
         exit_code: Some(if failed { 2 } else { 0 }),
         signal: None,
         cause: failed.then(|| Cause::OutOfMemory {
@@ -48,7 +48,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
 }
 
 fn demo() -> DemoOutcome {
-    let sample = |at: u64| Sample {
+    let sample = |at: u64| MeasuredSample {
         at: ms(at),
         used_bytes: vec![at << 10, 0],
         reserved_bytes: vec![at << 11, 0],
@@ -63,7 +63,7 @@ fn demo() -> DemoOutcome {
     // One job with two tasks, and one on the GPU of the first at the same time.
     let mut mgb = vec![job(1, false, &[(0, 0), (1, 900)]), job(2, false, &[(0, 400)])];
     // Whose first task is evicted once.
-    mgb[0].tasks[0].away = vec![Away {
+    mgb[0].tasks[0].away = vec![EvictedSpan {
         from: ms(250),
         to: ms(750),
         bytes: 11 << 20,
@@ -134,7 +134,7 @@ fn a_lane_a_gpu_and_a_bar_a_task() {
             .batch
             .jobs
             .iter()
-            .filter(|job| job.state != State::Done)
+            .filter(|job| job.state != JobState::Done)
             .map(|job| job.tasks.len())
             .sum::<usize>();
         assert_eq!(of_class("failed").count(), failed, "{}", row.batch.policy);

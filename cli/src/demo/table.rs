@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::jobs::HostPhase;
 use crate::batch::outcome::BatchOutcome;
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 
 /// What the demo measured.
 #[derive(Debug, Serialize)]
@@ -23,19 +23,19 @@ pub struct DemoOutcome {
     /// What the host phases did.
     pub host_phase: &'static str,
     /// One entry a policy.
-    pub policies: Vec<Row>,
+    pub policies: Vec<PolicyRow>,
 }
 
 /// The row of a policy.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct PolicyRow {
     /// How many times shorter its makespan was than that of `sa`.
     pub speed_up: Option<f64>,
     /// The outcome of the batch.
     #[serde(flatten)]
     pub batch: BatchOutcome,
     /// The node while it ran.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<MeasuredSample>,
 }
 
 impl DemoOutcome {
@@ -44,15 +44,15 @@ impl DemoOutcome {
         (software, gpu): (bool, String),
         capacity_bytes: u64,
         host: HostPhase,
-        batches: Vec<(BatchOutcome, Vec<Sample>)>,
+        batches: Vec<(BatchOutcome, Vec<MeasuredSample>)>,
     ) -> Self {
         let base = batches
             .iter()
             .find(|(batch, _)| batch.policy == "sa")
             .map(|(batch, _)| batch.makespan.as_secs_f64());
-        let row = |(batch, samples): (BatchOutcome, Vec<Sample>)| {
+        let row = |(batch, samples): (BatchOutcome, Vec<MeasuredSample>)| {
             let speed_up = base.map(|base| base / batch.makespan.as_secs_f64().max(1e-3));
-            Row {
+            PolicyRow {
                 speed_up: speed_up.map(|ratio| (ratio * 100.0).round() / 100.0),
                 batch,
                 samples,
@@ -75,7 +75,7 @@ impl DemoOutcome {
 
     /// Whether every policy that knows about memory, or runs one process a GPU, had every job right.
     pub fn is_right(&self) -> bool {
-        let may_fail = |row: &Row| row.batch.policy.starts_with("cg:");
+        let may_fail = |row: &PolicyRow| row.batch.policy.starts_with("cg:");
         self.policies
             .iter()
             .all(|row| may_fail(row) || row.batch.failed == 0)
@@ -111,7 +111,7 @@ pub fn text(demo: &DemoOutcome) -> String {
 }
 
 /// A policy's line of the table.
-pub fn cells(Row { speed_up, batch, .. }: &Row) -> [String; 7] {
+pub fn cells(PolicyRow { speed_up, batch, .. }: &PolicyRow) -> [String; 7] {
     // A batch that drops jobs is quicker for it.
     let mark = if batch.failed > 0 { "*" } else { "" };
     [
@@ -155,7 +155,7 @@ pub fn conditions(demo: &DemoOutcome) -> String {
 mod tests {
     use super::*;
     use crate::batch::cause::Cause;
-    use crate::batch::outcome::{JobOutcome, State};
+    use crate::batch::outcome::{JobOutcome, JobState};
     use crate::parallel::Parallel;
     use std::time::Duration;
 
@@ -167,9 +167,9 @@ mod tests {
             job: number,
             command: "vecadd 1000".to_owned(),
             state: if number <= failed {
-                State::Failed
+                JobState::Failed
             } else {
-                State::Done
+                JobState::Done
             },
             exit_code: Some(if number <= failed { 2 } else { 0 }),
             signal: None,

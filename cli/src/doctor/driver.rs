@@ -76,7 +76,7 @@ pub enum NvmlFault {
 
 /// Which GPUs programs use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum GpuChoice {
     /// NVIDIA's own driver is used.
     Real,
     /// Software GPUs: the user chose them, for this reason.
@@ -90,17 +90,17 @@ pub enum Use {
 }
 
 /// `real` is what commands see by themselves, `used` what programs see that `mgb run` starts.
-pub fn check(use_of: &Use, real: &DriverFacts, used: &DriverFacts) -> Vec<Finding> {
+pub fn check(use_of: &GpuChoice, real: &DriverFacts, used: &DriverFacts) -> Vec<Finding> {
     let mut findings = named(used);
     match use_of {
-        Use::Chosen(why) => findings.push(soft(why, used)),
-        Use::Real => findings.extend(real_one(real)),
-        Use::Instead => findings.extend(missing(real, SOFTWARE)),
-        Use::Broken(why) => findings.push(
+        GpuChoice::Chosen(why) => findings.push(soft(why, used)),
+        GpuChoice::Real => findings.extend(real_one(real)),
+        GpuChoice::Instead => findings.extend(missing(real, SOFTWARE)),
+        GpuChoice::Broken(why) => findings.push(
             Finding::problem(LIBRARIES, format!("{NOTHING}: {why}"))
                 .way_out("run `make build`, or set MGB_PREFIX to the folder that holds bin/mgb"),
         ),
-        Use::Nothing(why) => {
+        GpuChoice::Nothing(why) => {
             findings.extend(missing(real, NOTHING));
             findings.push(
                 Finding::problem(LIBRARIES, format!("{NOTHING}: {why}"))
@@ -265,7 +265,7 @@ fn said(fault: &NvmlFault) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;
@@ -300,11 +300,11 @@ mod tests {
     }
 
     fn real(facts: &DriverFacts) -> Vec<Finding> {
-        check(&Use::Real, facts, facts)
+        check(&GpuChoice::Real, facts, facts)
     }
 
     fn instead(facts: &DriverFacts) -> Vec<Finding> {
-        check(&Use::Instead, facts, facts)
+        check(&GpuChoice::Instead, facts, facts)
     }
 
     #[test]
@@ -402,16 +402,20 @@ mod tests {
             Note,
             &["no NVIDIA driver", "software GPUs", "driver 580"],
         );
-        let found = check(&Use::Nothing("MGB_SOFTGPU=0".to_owned()), &none, &none);
+        let found = check(&GpuChoice::Nothing("MGB_SOFTGPU=0".to_owned()), &none, &none);
         expect(&found, "driver", Problem, &["MGB_SOFTGPU=0", "unset MGB_SOFTGPU"]);
         assert!(!format!("{found:?}").contains("run on software"));
-        let found = check(&Use::Broken("lib/softgpu is missing".to_owned()), &none, &none);
+        let found = check(
+            &GpuChoice::Broken("lib/softgpu is missing".to_owned()),
+            &none,
+            &none,
+        );
         expect(&found, "driver", Problem, &["lib/softgpu", "make build"]);
     }
 
     #[test]
     fn software_gpus_that_were_chosen_are_fine() {
-        let chosen = Use::Chosen("MGB_SOFTGPU is set".to_owned());
+        let chosen = GpuChoice::Chosen("MGB_SOFTGPU is set".to_owned());
         let found = check(&chosen, &without(NvmlFault::Missing), &driver(CUDA));
         expect(&found, "driver", Fine, &["MGB_SOFTGPU is set", "not speed"]);
         let broken = without(NvmlFault::NotLoaded);

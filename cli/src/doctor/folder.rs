@@ -65,7 +65,7 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;

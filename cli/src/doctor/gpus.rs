@@ -18,7 +18,7 @@ pub struct GpuFacts {
     /// Bytes of device memory: all, and free ones.
     pub memory: Option<(u64, u64)>,
     /// Who may use it.
-    pub mode: Mode,
+    pub mode: GpuMode,
     /// Divided into instances.
     pub mig: bool,
     /// The driver keeps it ready while nobody uses it.
@@ -35,7 +35,7 @@ pub struct GpuFacts {
 
 /// The compute mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
+pub enum GpuMode {
     /// Any process may use the GPU.
     #[default]
     Shared,
@@ -163,11 +163,11 @@ fn past(at: usize, process: &ProcessFacts) -> Option<Finding> {
     )))
 }
 
-fn mode(at: usize, mode: Mode) -> Option<Finding> {
+fn mode(at: usize, mode: GpuMode) -> Option<Finding> {
     let text = match mode {
-        Mode::Shared => return None,
-        Mode::Exclusive => format!("GPU {at} lets one process use it at a time: others on it fail"),
-        Mode::Prohibited => format!("GPU {at} lets no process use it"),
+        GpuMode::Shared => return None,
+        GpuMode::Exclusive => format!("GPU {at} lets one process use it at a time: others on it fail"),
+        GpuMode::Prohibited => format!("GPU {at} lets no process use it"),
     };
     let way_out = format!("sudo nvidia-smi -i {at} -c DEFAULT");
     Some(Finding::problem("compute mode", text).way_out(way_out))
@@ -219,7 +219,7 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;
@@ -263,8 +263,8 @@ mod tests {
     #[test]
     fn what_keeps_programs_from_sharing_is_a_problem() {
         for (mode, words) in [
-            (Mode::Exclusive, ["one process", "-c DEFAULT"]),
-            (Mode::Prohibited, ["no process", "-c DEFAULT"]),
+            (GpuMode::Exclusive, ["one process", "-c DEFAULT"]),
+            (GpuMode::Prohibited, ["no process", "-c DEFAULT"]),
         ] {
             expect(
                 &found(GpuFacts { mode, ..gpu() }),

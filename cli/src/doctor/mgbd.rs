@@ -14,7 +14,7 @@ pub struct MgbdFacts {
     /// Where it listens, or would.
     pub socket: PathBuf,
     /// What it said.
-    pub answer: Answer,
+    pub answer: MgbdAnswer,
     /// The process that holds the lock beside the socket, as it says.
     pub lock_pid: Option<u32>,
     /// `CUDA_VISIBLE_DEVICES` leaves programs these of the node's GPUs, by UUID.
@@ -23,9 +23,9 @@ pub struct MgbdFacts {
 
 /// What mgbd says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum MgbdAnswer {
     /// An `mgbd` runs, and answers.
-    Runs(Running),
+    Runs(RunningMgbd),
     /// No `mgbd` listens at the socket.
     None,
     /// The socket is another user's.
@@ -49,7 +49,7 @@ pub enum Answer {
 
 /// An mgbd that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningMgbd {
     /// The process of `mgbd`.
     pub pid: u32,
     /// The policy in force.
@@ -72,36 +72,36 @@ pub fn check(facts: &MgbdFacts) -> Vec<Finding> {
         None => "stop it, and use one version of mgb and mgbd".to_owned(),
     };
     let finding = match &facts.answer {
-        Answer::Runs(running) => return runs(facts, running),
-        Answer::None => Finding::ok(
+        MgbdAnswer::Runs(running) => return runs(facts, running),
+        MgbdAnswer::None => Finding::ok(
             NAME,
             format!("none runs at {socket}; `mgb run` and `mgb batch` start it"),
         ),
-        Answer::Denied => Finding::problem(
+        MgbdAnswer::Denied => Finding::problem(
             NAME,
             format!("no permission on the socket {socket}: it is another user's"),
         )
         .way_out("set MGB_SOCKET to a path in a folder of yours"),
-        Answer::Untrusted(why) => Finding::problem(NAME, format!("{why}: no mgbd is used there"))
+        MgbdAnswer::Untrusted(why) => Finding::problem(NAME, format!("{why}: no mgbd is used there"))
             .way_out("set MGB_SOCKET to a path in a folder of yours"),
-        Answer::Version { theirs, ours } => Finding::problem(
+        MgbdAnswer::Version { theirs, ours } => Finding::problem(
             NAME,
             format!("the mgbd at {socket} speaks version {theirs} of the protocol, this mgb {ours}"),
         )
         .way_out(stop),
-        Answer::Refused(why) if why.contains("PID namespace") => Finding::problem(
+        MgbdAnswer::Refused(why) if why.contains("PID namespace") => Finding::problem(
             NAME,
             format!("the mgbd at {socket} runs in another PID namespace, and does not see this process"),
         )
         .way_out("run mgbd and its programs in one container, or start both with --pid=host"),
-        Answer::Refused(why) => Finding::problem(
+        MgbdAnswer::Refused(why) => Finding::problem(
             NAME,
             format!("the mgbd at {socket} turns this process away: {why}"),
         )
         .way_out("start an mgbd of your own: set MGB_SOCKET to a path in a folder of yours"),
-        Answer::Failed(why) => Finding::problem(NAME, format!("no way to {socket}: {why}"))
+        MgbdAnswer::Failed(why) => Finding::problem(NAME, format!("no way to {socket}: {why}"))
             .way_out("set MGB_SOCKET to a path in a folder of yours"),
-        Answer::Strange(why) => Finding::problem(
+        MgbdAnswer::Strange(why) => Finding::problem(
             NAME,
             format!("what listens at {socket} does not answer as mgbd does: {why}"),
         )
@@ -113,7 +113,7 @@ pub fn check(facts: &MgbdFacts) -> Vec<Finding> {
     vec![finding]
 }
 
-fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
+fn runs(facts: &MgbdFacts, running: &RunningMgbd) -> Vec<Finding> {
     let text = format!(
         "pid {} at {}, policy {}, queue {}, {}",
         running.pid,
@@ -152,12 +152,12 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;
 
-    fn facts(answer: Answer) -> MgbdFacts {
+    fn facts(answer: MgbdAnswer) -> MgbdFacts {
         MgbdFacts {
             socket: "/s/mgbd.sock".into(),
             answer,
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    fn running(gpus: &[&str]) -> Answer {
-        Answer::Runs(Running {
+    fn running(gpus: &[&str]) -> MgbdAnswer {
+        MgbdAnswer::Runs(RunningMgbd {
             pid: 42,
             policy: "mgb".to_owned(),
             queue: "largest".to_owned(),
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(found.len(), 1);
         expect(
-            &check(&facts(Answer::None)),
+            &check(&facts(MgbdAnswer::None)),
             "mgbd",
             Fine,
             &["none runs at /s/mgbd.sock", "mgb run"],
@@ -197,21 +197,24 @@ mod tests {
 
     #[test]
     fn why_it_does_not_answer_is_said() {
-        let away = |why: &str| Answer::Refused(why.to_owned());
+        let away = |why: &str| MgbdAnswer::Refused(why.to_owned());
         for (answer, words) in [
-            (Answer::Denied, ["another user's", "MGB_SOCKET"]),
-            (Answer::Version { theirs: 7, ours: 8 }, ["version 7", "kill 42"]),
+            (MgbdAnswer::Denied, ["another user's", "MGB_SOCKET"]),
+            (
+                MgbdAnswer::Version { theirs: 7, ours: 8 },
+                ["version 7", "kill 42"],
+            ),
             (
                 away("it runs in another PID namespace"),
                 ["PID namespace", "--pid=host"],
             ),
             (away("it runs as uid 7"), ["as uid 7", "MGB_SOCKET"]),
             (
-                Answer::Failed("name too long".to_owned()),
+                MgbdAnswer::Failed("name too long".to_owned()),
                 ["name too long", "MGB_SOCKET"],
             ),
             (
-                Answer::Strange("it hung up".to_owned()),
+                MgbdAnswer::Strange("it hung up".to_owned()),
                 ["it hung up", "process 42"],
             ),
         ] {
@@ -221,9 +224,9 @@ mod tests {
             lock_pid: None,
             ..facts(answer)
         };
-        let version = nobody(Answer::Version { theirs: 7, ours: 8 });
+        let version = nobody(MgbdAnswer::Version { theirs: 7, ours: 8 });
         expect(&check(&version), "mgbd", Problem, &["stop it"]);
-        let strange = nobody(Answer::Strange("no".to_owned()));
+        let strange = nobody(MgbdAnswer::Strange("no".to_owned()));
         expect(&check(&strange), "mgbd", Problem, &["remove the socket"]);
     }
 
@@ -248,12 +251,12 @@ mod tests {
 
     #[test]
     fn a_view_that_cannot_be_read_is_a_problem() {
-        let Answer::Runs(mut running) = running(&["GPU-a", "GPU-b"]) else {
+        let MgbdAnswer::Runs(mut running) = running(&["GPU-a", "GPU-b"]) else {
             unreachable!()
         };
         running.view_fault = Some("no such view".to_owned());
         expect(
-            &check(&facts(Answer::Runs(running))),
+            &check(&facts(MgbdAnswer::Runs(running))),
             "mgbd's view",
             Problem,
             &["no such view"],

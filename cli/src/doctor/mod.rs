@@ -18,9 +18,9 @@ mod tools;
 
 use std::time::Duration;
 
-use gather::Node;
-use mgb_command::check_result::{Finding, ProgramReport, Report};
-use mgb_command::exit::{self, Outcome, WithCode};
+use gather::DoctorNode;
+use mgb_command::check_result::{CheckReport, Finding, ProgramReport};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 
 /// How long a file system may take. mgbd has ten seconds to answer.
@@ -55,13 +55,13 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if args.ask_driver {
         let seen = gather::driver::look();
         out::print(&out::json(&seen).code(exit::NODE)?);
         return Ok(exit::OK);
     }
-    let node = Node::find();
+    let node = DoctorNode::find();
     let findings = of_node(&node);
     let program = args.command.first().map(|name| ProgramReport {
         command: args
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Outcome {
             .collect(),
         findings: of_program(&node, name.to_string_lossy().into_owned()),
     });
-    let report = Report::new(findings, program);
+    let report = CheckReport::new(findings, program);
     if args.json {
         out::print(&out::json(&report).code(exit::NODE)?);
     } else {
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Outcome {
     })
 }
 
-fn of_node(node: &Node) -> Vec<Finding> {
+fn of_node(node: &DoctorNode) -> Vec<Finding> {
     let mgbd = limit::within(CHECK_TIMEOUT, "mgbd", gather::mgbd::ask);
     let gpus = gather::gpus_of(node, mgbd.as_ref());
     let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
@@ -113,7 +113,7 @@ fn of_node(node: &Node) -> Vec<Finding> {
     findings
 }
 
-fn of_program(node: &Node, name: String) -> Vec<Finding> {
+fn of_program(node: &DoctorNode, name: String) -> Vec<Finding> {
     let search = node.search();
     let cuda = node.cuda();
     let software = node.is_soft();

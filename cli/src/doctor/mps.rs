@@ -97,7 +97,7 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use mgb_command::check_result::{Report, line};
+use mgb_command::check_result::{CheckReport, line};
 use mgb_command::table::plural;
 
 /// The findings, then how many of them are problems and notes.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &CheckReport) -> String {
     let program = report.program.as_ref();
     let all = report
         .node
@@ -53,7 +53,7 @@ mod tests {
             command: vec!["./app".to_owned(), "7".to_owned()],
             findings: vec![Finding::problem("executable", "no such file").way_out("name another")],
         };
-        let report = Report::new(node, Some(program));
+        let report = CheckReport::new(node, Some(program));
         let wanted = "\
 node
   ok       driver            580.1, CUDA 13.0
@@ -68,7 +68,7 @@ program ./app 7
 ";
         assert_eq!(text(&report), wanted);
         assert_eq!(
-            text(&Report::new(Vec::new(), None)),
+            text(&CheckReport::new(Vec::new(), None)),
             "node\n\nno problems, no notes\n"
         );
     }

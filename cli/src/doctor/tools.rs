@@ -68,7 +68,7 @@ fn compiler(facts: &ToolFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;

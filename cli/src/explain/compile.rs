@@ -25,11 +25,11 @@ pub fn is_source(file: &Path) -> bool {
 
 /// An object with the source's report. The folder goes with the value.
 #[derive(Debug)]
-pub struct Object {
+pub struct CompiledObject {
     folder: tempfile::TempDir,
 }
 
-impl Object {
+impl CompiledObject {
     /// The object file.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("explained.o")
@@ -40,13 +40,13 @@ impl Object {
 ///
 /// # Errors
 /// When it does not compile, or cannot be tried.
-pub fn compile(source: &Path, options: &[OsString]) -> Result<Object, Failure> {
+pub fn compile(source: &Path, options: &[OsString]) -> Result<CompiledObject, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("mgb-")
         .tempdir()
         .context("failed to make a temporary folder; set TMPDIR to a writable folder")
         .code(exit::NODE)?;
-    let object = Object { folder };
+    let object = CompiledObject { folder };
     let mgb = Prefix::find().and_then(|prefix| prefix.mgb()).code(exit::NODE)?;
     let mut command = Command::new(mgb);
     command.arg("clang++").args(options);

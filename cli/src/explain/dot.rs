@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use mgb_catalogue::report::{Object, Op, Report, Task};
+use mgb_catalogue::report::{ObjectReport, OpReport, Report, TaskReport};
 
 use super::looks::{self, Class, shorten, wrap};
 use super::words;
@@ -48,7 +48,7 @@ fn module(dot: &mut String, number: usize, report: &Report) {
     dot.push_str("  }\n");
 }
 
-fn task(dot: &mut String, number: &str, task: &Task) {
+fn task(dot: &mut String, number: &str, task: &TaskReport) {
     let title = format!("task {} in {}", task.id, task.function);
     let others = task.for_others.then(|| words::FOR_OTHERS.to_owned());
     let label = [title, words::kind(task).to_owned()]
@@ -89,7 +89,7 @@ fn task(dot: &mut String, number: &str, task: &Task) {
     dot.push_str("    }\n");
 }
 
-fn op((index, op): (usize, &Op)) -> Element {
+fn op((index, op): (usize, &OpReport)) -> Element {
     let name = format!("{}  {}", words::line(&op.at), words::operation(op));
     let cell = Element::new("td")
         .with("port", format!("op{index}"))
@@ -99,7 +99,7 @@ fn op((index, op): (usize, &Op)) -> Element {
     Element::new("tr").child(cell)
 }
 
-fn object(dot: &mut String, name: &str, object: &Object) {
+fn object(dot: &mut String, name: &str, object: &ObjectReport) {
     let whole = format!("#{} {}", object.id, words::object(object));
     let style = if object.variable {
         "rounded,dashed"
@@ -168,7 +168,7 @@ mod tests {
 
     /// What parsers that are not ours find in a document.
     #[derive(Default)]
-    struct Found {
+    struct ParsedDot {
         /// Labels of nodes that are no tables.
         nodes: Vec<String>,
         ops: Vec<String>,
@@ -176,8 +176,8 @@ mod tests {
     }
 
     /// Tables are XML. The parser for the rest knows no HTML, so they are taken out for it.
-    fn read(dot: &str) -> Found {
-        let mut found = Found::default();
+    fn read(dot: &str) -> ParsedDot {
+        let mut found = ParsedDot::default();
         let mut plain = String::new();
         let mut rest = dot;
         while let Some((before, after)) = rest.split_once("label=<\n") {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// Clusters in clusters included.
-    fn contents(graph: &Graph, found: &mut Found) {
+    fn contents(graph: &Graph, found: &mut ParsedDot) {
         for statement in &graph.list.list {
             match statement {
                 Stmt::Node(node) => {

@@ -1,6 +1,6 @@
 //! What both drawings share: the colours of things, and how much of a long name is shown.
 
-use mgb_catalogue::report::{Kind, Op, Task};
+use mgb_catalogue::report::{OpReport, TaskKind, TaskReport};
 
 /// What an op does, as far as a drawing tells ops apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Class {
     ];
 
     /// What an op does, by what the catalogue says of its function.
-    pub fn of(op: &Op) -> Self {
+    pub fn of(op: &OpReport) -> Self {
         if op.op == "launch" {
             return Class::Launch;
         }
@@ -67,10 +67,10 @@ impl Class {
 }
 
 /// A task's frame.
-pub fn frame(task: &Task) -> &'static str {
+pub fn frame(task: &TaskReport) -> &'static str {
     match task.kind {
-        Kind::Static => "#0072b2",
-        Kind::Lazy => "#d55e00",
+        TaskKind::Static => "#0072b2",
+        TaskKind::Lazy => "#d55e00",
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn classes_are_the_catalogues() {
         let class = |name: &str| {
-            Class::of(&Op {
+            Class::of(&OpReport {
                 op: name.to_owned(),
                 at: Default::default(),
                 kernel: None,

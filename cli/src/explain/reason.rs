@@ -20,13 +20,13 @@ pub fn section(name: &str) -> Result<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_catalogue::report::Code;
+    use mgb_catalogue::report::ReasonCode;
 
     use super::*;
 
     #[test]
     fn every_reason_has_its_section_and_no_other_has() {
-        let mut names: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
+        let mut names: Vec<String> = ReasonCode::ALL.iter().map(ToString::to_string).collect();
         let mut titles: Vec<&str> = PAGE.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         names.sort();
         titles.sort_unstable();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mgb_catalogue::report::{Op, Report, Task};
+use mgb_catalogue::report::{OpReport, Report, TaskReport};
 
 use super::words;
 
@@ -30,7 +30,7 @@ fn module(text: &mut String, report: &Report) {
     }
 }
 
-fn print_task(text: &mut String, task: &Task) {
+fn print_task(text: &mut String, task: &TaskReport) {
     let _ = writeln!(
         text,
         "task {} in {}, {}",
@@ -59,7 +59,7 @@ fn print_facts(text: &mut String, facts: Vec<(&str, String)>) {
     }
 }
 
-fn operation(op: &Op) -> String {
+fn operation(op: &OpReport) -> String {
     let mut shown = words::operation(op);
     if !op.objects.is_empty() {
         let ids: Vec<String> = op.objects.iter().map(|id| format!("#{id}")).collect();

@@ -4,7 +4,7 @@
 //! The order of ops is given by the source, so all there is to lay out is where objects stand: beside the
 //! middle of the ops that touch them, as near as the others let them.
 
-use mgb_catalogue::report::{Object, Op, Report, Task};
+use mgb_catalogue::report::{ObjectReport, OpReport, Report, TaskReport};
 
 use super::looks::{self, Class, shorten, wrap};
 use super::words;
@@ -88,7 +88,7 @@ impl Drawing {
         self.y += MARGIN;
     }
 
-    fn task(&mut self, task: &Task) {
+    fn task(&mut self, task: &TaskReport) {
         let top = self.y;
         // The frame is below all else, and as high as what it will hold.
         let below = self.content.len();
@@ -104,7 +104,7 @@ impl Drawing {
         self.y += MARGIN;
     }
 
-    fn facts(&mut self, task: &Task) {
+    fn facts(&mut self, task: &TaskReport) {
         let width = WIDTH - 2.0 * (MARGIN + PADDING);
         let title = format!("task {} in {}", task.id, task.function);
         self.lines(OPS_LEFT, width, &title, "head");
@@ -119,7 +119,7 @@ impl Drawing {
         }
     }
 
-    fn boxes(&mut self, task: &Task) {
+    fn boxes(&mut self, task: &TaskReport) {
         let top = self.y;
         let places = object_rows(task);
         let middle = |row: f64| top + row * STEP + BOX / 2.0;
@@ -187,8 +187,8 @@ impl Drawing {
 
 /// The row of each object, in parts of a row: the mean of the ops that touch it, moved down past objects
 /// above.
-fn object_rows(task: &Task) -> Vec<f64> {
-    let mean = |object: &Object| {
+fn object_rows(task: &TaskReport) -> Vec<f64> {
+    let mean = |object: &ObjectReport| {
         let touching = task.ops.iter().enumerate();
         let rows: Vec<f64> = touching
             .filter(|(_, op)| op.objects.contains(&object.id))
@@ -212,11 +212,11 @@ fn object_rows(task: &Task) -> Vec<f64> {
     places
 }
 
-fn op_label(op: &Op) -> String {
+fn op_label(op: &OpReport) -> String {
     format!("{:<9} {}", words::line(&op.at), words::operation(op))
 }
 
-fn object_label(object: &Object) -> String {
+fn object_label(object: &ObjectReport) -> String {
     format!("#{} {}", object.id, words::object(object))
 }
 
@@ -321,20 +321,20 @@ mod tests {
     #[test]
     fn a_large_task_has_its_objects_beside_its_ops_and_none_on_another() {
         let count = 200;
-        let op = |index: u32| Op {
+        let op = |index: u32| OpReport {
             op: "launch".to_owned(),
             at: Default::default(),
             kernel: None,
             objects: vec![1 + index % count],
         };
-        let object = |id| Object {
+        let object = |id| ObjectReport {
             id,
-            ..Object::default()
+            ..ObjectReport::default()
         };
-        let task = Task {
+        let task = TaskReport {
             ops: (0..300).map(op).collect(),
             objects: (1..=count).map(object).collect(),
-            ..Task::default()
+            ..TaskReport::default()
         };
         let report = Report {
             tasks: vec![task],

@@ -2,12 +2,16 @@
 
 use std::fmt::Write;
 
-use mgb_catalogue::report::{Kind, Object, Op, Place, Reason, Report, Task};
+use mgb_catalogue::report::{ObjectReport, OpReport, Reason, Report, SourceLocation, TaskKind, TaskReport};
 use mgb_command::table::plural;
 
 /// The file, and how many of its tasks are of which kind.
 pub fn module(report: &Report) -> String {
-    let lazy = report.tasks.iter().filter(|task| task.kind == Kind::Lazy).count();
+    let lazy = report
+        .tasks
+        .iter()
+        .filter(|task| task.kind == TaskKind::Lazy)
+        .count();
     let fixed = report.tasks.len() - lazy;
     let tasks = plural(report.tasks.len(), "task");
     format!("{}: {tasks} ({fixed} static, {lazy} lazy)", report.source)
@@ -22,10 +26,10 @@ pub fn whole_module(reason: &Reason) -> String {
 }
 
 /// When a task is bound.
-pub fn kind(task: &Task) -> &'static str {
+pub fn kind(task: &TaskReport) -> &'static str {
     match task.kind {
-        Kind::Static => "static: bound by its probe before it starts",
-        Kind::Lazy => "lazy: bound at run time",
+        TaskKind::Static => "static: bound by its probe before it starts",
+        TaskKind::Lazy => "lazy: bound at run time",
     }
 }
 
@@ -34,7 +38,7 @@ pub const FOR_OTHERS: &str = "for callers in other files: in this one every call
 
 /// What follows a task's name, each with the word it comes under; lines without one belong to the line
 /// before.
-pub fn facts(task: &Task) -> Vec<(&'static str, String)> {
+pub fn facts(task: &TaskReport) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     for reason in &task.reasons {
         facts.push(("why", because(reason)));
@@ -64,7 +68,7 @@ fn readable(bytes: &str) -> String {
 }
 
 /// Where a task begins and ends, and whether it may move: what a report has last.
-pub fn bounds(task: &Task) -> Vec<(&'static str, String)> {
+pub fn bounds(task: &TaskReport) -> Vec<(&'static str, String)> {
     let mut bounds = Vec::new();
     if let Some(begin) = &task.begin {
         bounds.push(("begin", line(begin)));
@@ -87,7 +91,7 @@ pub fn bounds(task: &Task) -> Vec<(&'static str, String)> {
     }
     for reason in &task.alone {
         bounds.push(("alone", because(reason)));
-        if task.kind == Kind::Lazy {
+        if task.kind == TaskKind::Lazy {
             bounds.push(("", "a lazy task shares its GPU all the same".to_owned()));
         }
     }
@@ -95,7 +99,7 @@ pub fn bounds(task: &Task) -> Vec<(&'static str, String)> {
 }
 
 /// An op without the objects it touches.
-pub fn operation(op: &Op) -> String {
+pub fn operation(op: &OpReport) -> String {
     match &op.kernel {
         Some(kernel) => format!("{} {kernel}", op.op),
         None => op.op.clone(),
@@ -103,7 +107,7 @@ pub fn operation(op: &Op) -> String {
 }
 
 /// An object's name and size, without its number.
-pub fn object(object: &Object) -> String {
+pub fn object(object: &ObjectReport) -> String {
     let name = if object.name.is_empty() {
         "(unnamed)"
     } else {
@@ -125,7 +129,7 @@ pub fn because(reason: &Reason) -> String {
 }
 
 /// A place; without its file where that is the module's source.
-pub fn line(place: &Place) -> String {
+pub fn line(place: &SourceLocation) -> String {
     match (&place.file, place.line) {
         (_, 0) => "line ?".to_owned(),
         (Some(file), line) => format!("{file}:{line}"),

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use mgb_command::daemon::Start;
 use mgb_probe::Hello;
 
-use super::sampler::{Sample, Sampler};
+use super::sampler::{MeasuredSample, Sampler};
 use crate::batch::auto::{self, peaks::Peaks};
 use crate::batch::engine;
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 use crate::batch::outcome::BatchOutcome;
-use crate::batch::progress::Progress;
+use crate::batch::progress::BatchProgress;
 use crate::batch::setup::Setup;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
@@ -24,7 +24,7 @@ pub struct PolicyBatch<'a> {
     /// What it said.
     pub hello: &'a Hello,
     /// The jobs, in the order in which they are queued.
-    pub jobs: &'a [Job],
+    pub jobs: &'a [FileJob],
     /// How many at once.
     pub parallel: Parallel,
     /// What jobs took of the host's memory before.
@@ -35,7 +35,7 @@ pub struct PolicyBatch<'a> {
 
 impl PolicyBatch<'_> {
     /// Runs the jobs. Says on standard error how it goes.
-    pub fn run(&self, stop: &StopSignals) -> Result<(BatchOutcome, Vec<Sample>)> {
+    pub fn run(&self, stop: &StopSignals) -> Result<(BatchOutcome, Vec<MeasuredSample>)> {
         let logs = self.logs.to_owned();
         std::fs::create_dir_all(&logs)
             .with_context(|| format!("failed to make the folder {}", logs.display()))?;
@@ -49,7 +49,7 @@ impl PolicyBatch<'_> {
             machine: start.machine.clone(),
             environment,
             parallel: self.parallel,
-            auto: auto::Settings {
+            auto: auto::AutoSettings {
                 socket: start.socket.clone(),
                 gpus,
                 peaks: self.peaks.clone(),
@@ -58,7 +58,7 @@ impl PolicyBatch<'_> {
             logs,
             again: false,
         };
-        let mut progress = Progress::new(self.jobs.len());
+        let mut progress = BatchProgress::new(self.jobs.len());
         let sampler = Sampler::start(&start.socket)?;
         let ended = engine::run(self.jobs, &setup, stop, &mut progress);
         progress.finish();

@@ -8,18 +8,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mgb_command::watch::Watch;
+use mgb_command::watch::MgbdWatch;
 use mgb_probe::view::{GpuView, NodeView};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::outcome::{JobOutcome, State, as_seconds};
+use crate::batch::outcome::{JobOutcome, JobState, as_seconds};
 
 /// The time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The node at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct MeasuredSample {
     /// Since the start of the batch.
     #[serde(rename = "at_s", with = "as_seconds")]
     pub at: Duration,
@@ -35,13 +35,13 @@ pub struct Sample {
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Sample>>,
+    thread: JoinHandle<Vec<MeasuredSample>>,
 }
 
 impl Sampler {
     /// Looks at the mgbd of this socket from now on: the batch starts now.
     pub fn start(socket: &Path) -> Result<Self> {
-        let mut node = Watch::begin(socket).context("failed to look at mgbd")?;
+        let mut node = MgbdWatch::begin(socket).context("failed to look at mgbd")?;
         let before = node.status()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -64,7 +64,7 @@ impl Sampler {
     }
 
     /// What it saw. `jobs` are the batch's: those not started yet wait as well.
-    pub fn finish(self, jobs: &[JobOutcome]) -> Vec<Sample> {
+    pub fn finish(self, jobs: &[JobOutcome]) -> Vec<MeasuredSample> {
         self.stop.store(true, Ordering::Relaxed);
         let mut samples = self.thread.join().unwrap_or_default();
         for sample in &mut samples {
@@ -75,11 +75,11 @@ impl Sampler {
 }
 
 fn unstarted(jobs: &[JobOutcome], at: Duration) -> usize {
-    let waits = |job: &&JobOutcome| job.state != State::NotStarted && job.queued > at;
+    let waits = |job: &&JobOutcome| job.state != JobState::NotStarted && job.queued > at;
     jobs.iter().filter(waits).count()
 }
 
-fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
+fn sample(at: Duration, before: &NodeView, view: &NodeView) -> MeasuredSample {
     let used = |(index, gpu): (usize, &GpuView)| {
         let free_before = before.gpus.get(index).and_then(|gpu| gpu.driver_free_bytes);
         match (free_before, gpu.driver_free_bytes) {
@@ -87,7 +87,7 @@ fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
             _ => gpu.resident_bytes + gpu.contexts_bytes,
         }
     };
-    Sample {
+    MeasuredSample {
         at,
         used_bytes: view.gpus.iter().enumerate().map(used).collect(),
         reserved_bytes: view.gpus.iter().map(|gpu| gpu.reserved_bytes).collect(),
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::batch::job::never_started;
-    use crate::batch::jobfile::Job;
+    use crate::batch::jobfile::FileJob;
 
     fn view(free: Option<u64>, waiting: usize) -> NodeView {
         let gpu = mgb_probe::Gpu {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn jobs_not_started_yet_wait() {
-        let job = Job {
+        let job = FileJob {
             number: 1,
             text: "true".to_owned(),
             need: None,

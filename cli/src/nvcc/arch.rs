@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::parse::Request;
+use super::parse::NvccCommandLine;
 use super::table::Meaning;
 
 /// The oldest architecture that CUDA 13 has code for.
@@ -21,7 +21,7 @@ pub struct Target {
 ///
 /// # Errors
 /// On names that are none, on those that CUDA 13 has no code for, and on `-code` without `-arch`.
-pub fn targets(request: &Request) -> Result<Vec<Target>> {
+pub fn targets(request: &NvccCommandLine) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     let codes: Vec<&str> = request.values(Meaning::Code).collect();
     match request.last(Meaning::Arch) {
@@ -104,7 +104,7 @@ mod tests {
 
     fn found(text: &str) -> Result<Vec<(String, bool)>> {
         let words = shlex::split(text).unwrap().into_iter().map(OsString::from);
-        let targets = targets(&Request::parse(words)?)?;
+        let targets = targets(&NvccCommandLine::parse(words)?)?;
         Ok(targets
             .into_iter()
             .map(|target| (target.number, target.ptx))

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 
-use super::inputs::Kind;
-use super::translate::Plan;
+use super::inputs::InputKind;
+use super::translate::CompilePlan;
 use crate::clang;
 
 /// Makes the archive: `a.a` where no output is named, as nvcc has it.
-pub fn make(plan: &Plan) -> Outcome {
+pub fn make(plan: &CompilePlan) -> CommandResult {
     let folder = tempfile::Builder::new()
         .prefix("mgb-")
         .tempdir()
@@ -26,7 +26,7 @@ pub fn make(plan: &Plan) -> Outcome {
     let options = &plan.words[..options.map_or(0, |end| end + 1)];
     let mut objects: Vec<PathBuf> = Vec::new();
     for (number, input) in plan.inputs.iter().enumerate() {
-        let Kind::Source(language) = input.kind else {
+        let InputKind::Source(language) = input.kind else {
             objects.push(PathBuf::from(&input.name));
             continue;
         };

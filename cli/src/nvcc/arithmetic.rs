@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use super::parse::Request;
+use super::parse::NvccCommandLine;
 use super::table::Meaning;
 
 /// What clang compiles device code with.
 ///
 /// # Errors
 /// On switches that are neither true nor false.
-pub fn words(request: &Request) -> Result<Vec<String>> {
+pub fn words(request: &NvccCommandLine) -> Result<Vec<String>> {
     let fast = request.has(Meaning::FastMath);
     let switch = |meaning, default| Ok::<_, anyhow::Error>(request.switch(meaning)?.unwrap_or(default));
     let mut words: Vec<&str> = Vec::new();

@@ -9,20 +9,20 @@ use std::time::UNIX_EPOCH;
 use std::{env, fs, io};
 
 use anyhow::{Context, Result};
-use mgb_command::exit::{self, Failure, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::prefix::Prefix;
 
-use super::inputs::{Input, Kind};
+use super::inputs::{Input, InputKind};
 use super::keep;
 use super::launches::{Overlay, by_clang};
-use super::parse::{Given, Request};
+use super::parse::{NvccCommandLine, OptionWord};
 use super::table::{Fate, Meaning, Stop};
-use super::translate::{self, Plan, Toolkit};
+use super::translate::{self, CompilePlan, Toolkit};
 use crate::clang;
 use crate::legacy;
 
 /// Whether sources may go to nvcc one by one: they become objects, each with all of its device code.
-pub fn applies(plan: &Plan, across_files: bool) -> bool {
+pub fn applies(plan: &CompilePlan, across_files: bool) -> bool {
     let makes_objects = matches!(plan.stop, Stop::Compile | Stop::Link);
     // Standard input can be read once.
     let can_be_read_again = plan.inputs.iter().all(|input| input.name != "-");
@@ -31,7 +31,7 @@ pub fn applies(plan: &Plan, across_files: bool) -> bool {
 }
 
 fn is_cuda(input: &Input) -> bool {
-    input.kind == Kind::Source("cuda")
+    input.kind == InputKind::Source("cuda")
 }
 
 /// The command lines that make an output of each source, where one is to make several that are named after their
@@ -39,7 +39,7 @@ fn is_cuda(input: &Input) -> bool {
 ///
 /// # Errors
 /// On inputs that cannot be taken.
-pub fn one_by_one(request: &Request) -> Result<Option<Vec<Request>>> {
+pub fn one_by_one(request: &NvccCommandLine) -> Result<Option<Vec<NvccCommandLine>>> {
     let stop = translate::last_step(request);
     let has_folder = request.has(Meaning::OutputFolder);
     let is_named = request.has(Meaning::Output);
@@ -54,18 +54,23 @@ pub fn one_by_one(request: &Request) -> Result<Option<Vec<Request>>> {
     let words = options(request, |_| false);
     let of = |name: &str| {
         let words = words.iter().map(String::as_str).chain([name]);
-        Request::parse(words.map(OsString::from))
+        NvccCommandLine::parse(words.map(OsString::from))
     };
     request.inputs().map(of).collect::<Result<_>>().map(Some)
 }
 
 /// Compiles, and links if that is asked for.
-pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
+pub fn build(
+    request: &NvccCommandLine,
+    plan: &CompilePlan,
+    toolkit: &Toolkit,
+    prefix: &Prefix,
+) -> CommandResult {
     if plan.stop == Stop::Compile
         && let [input] = plan.inputs.as_slice()
     {
         let object = plan.output.clone().unwrap_or_else(|| input.renamed("o"));
-        let status = Source::new(request, &input.name, object).compile(plan, prefix)?;
+        let status = FileCompilation::new(request, &input.name, object).compile(plan, prefix)?;
         return Ok(clang::exit_as(status));
     }
     // Nearly always clang takes all of them.
@@ -80,7 +85,7 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
         .code(exit::NODE)?;
     let mut objects = Vec::new();
     for (number, input) in plan.inputs.iter().enumerate() {
-        if input.kind == Kind::Linked {
+        if input.kind == InputKind::Linked {
             objects.push(input.name.clone());
             continue;
         }
@@ -95,7 +100,7 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
                 .code(exit::NODE)?;
         }
         objects.push(object.display().to_string());
-        let source = Source::new(request, &input.name, object);
+        let source = FileCompilation::new(request, &input.name, object);
         let alone = translated(&source.words, toolkit).code(exit::USAGE)?;
         if is_cuda(input) {
             let status = source.compile(&alone, prefix)?;
@@ -117,21 +122,21 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
     by_clang(&link)
 }
 
-fn translated(words: &[String], toolkit: &Toolkit) -> Result<Plan> {
-    let request = Request::parse(words.iter().map(OsString::from))?;
+fn translated(words: &[String], toolkit: &Toolkit) -> Result<CompilePlan> {
+    let request = NvccCommandLine::parse(words.iter().map(OsString::from))?;
     translate::translate(&request, toolkit)
 }
 
 /// One source on its way to an object.
-struct Source<'a> {
+struct FileCompilation<'a> {
     name: &'a str,
     object: PathBuf,
     /// nvcc's command line for it.
     words: Vec<String>,
 }
 
-impl Source<'_> {
-    fn new<'a>(request: &Request, name: &'a str, object: PathBuf) -> Source<'a> {
+impl FileCompilation<'_> {
+    fn new<'a>(request: &NvccCommandLine, name: &'a str, object: PathBuf) -> FileCompilation<'a> {
         let mut words = options(request, |meaning| {
             matches!(
                 meaning,
@@ -140,11 +145,11 @@ impl Source<'_> {
         });
         words.extend(["-c".into(), name.into(), "-o".into()]);
         words.push(object.display().to_string());
-        Source { name, object, words }
+        FileCompilation { name, object, words }
     }
 
     /// By clang, else by nvcc; how that ended. `plan`: what clang is to do.
-    fn compile(&self, plan: &Plan, prefix: &Prefix) -> Result<ExitStatus, Failure> {
+    fn compile(&self, plan: &CompilePlan, prefix: &Prefix) -> Result<ExitStatus, Failure> {
         let known = self.is_known();
         let tried = if known {
             None
@@ -289,13 +294,13 @@ fn first_error(said: &[u8]) -> String {
 }
 
 /// The options again as nvcc reads them, but for some.
-fn options(request: &Request, leave: impl Fn(Meaning) -> bool) -> Vec<String> {
+fn options(request: &NvccCommandLine, leave: impl Fn(Meaning) -> bool) -> Vec<String> {
     let mut words = Vec::new();
     for given in &request.given {
         match given {
-            Given::Input(_) => {}
-            Given::Unknown(word) => words.push(word.clone()),
-            Given::Option { entry, values, .. } => {
+            OptionWord::Input(_) => {}
+            OptionWord::Unknown(word) => words.push(word.clone()),
+            OptionWord::Option { entry, values, .. } => {
                 if matches!(entry.fate, Fate::Means(meaning) if leave(meaning)) {
                     continue;
                 }
@@ -311,7 +316,7 @@ fn options(request: &Request, leave: impl Fn(Meaning) -> bool) -> Vec<String> {
 }
 
 /// The command line that links these objects as the whole one would have.
-fn linking(request: &Request, objects: &[String]) -> Vec<String> {
+fn linking(request: &NvccCommandLine, objects: &[String]) -> Vec<String> {
     let mut words = options(request, |meaning| matches!(meaning, Meaning::Language));
     words.extend(objects.iter().cloned());
     words
@@ -321,8 +326,8 @@ fn linking(request: &Request, objects: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Request {
-        Request::parse(shlex::split(text).unwrap().into_iter().map(OsString::from)).unwrap()
+    fn parse(text: &str) -> NvccCommandLine {
+        NvccCommandLine::parse(shlex::split(text).unwrap().into_iter().map(OsString::from)).unwrap()
     }
 
     #[test]
@@ -332,10 +337,10 @@ mod tests {
             -lm -x cu -o app"#;
         let first = parse(text);
         let again = parse(&shlex::try_join(options(&first, |_| false).iter().map(String::as_str)).unwrap());
-        let values = |request: &Request| -> Vec<(&str, Vec<String>)> {
+        let values = |request: &NvccCommandLine| -> Vec<(&str, Vec<String>)> {
             let mut all: Vec<(&str, Vec<String>)> = Vec::new();
             for given in &request.given {
-                let Given::Option { entry, values, .. } = given else {
+                let OptionWord::Option { entry, values, .. } = given else {
                     continue;
                 };
                 match all.last_mut() {
@@ -351,7 +356,7 @@ mod tests {
     #[test]
     fn a_source_is_compiled_without_what_is_for_the_link() {
         let request = parse("-O2 a.cu b.cu -o app -lm -Iinclude");
-        let source = Source::new(&request, "b.cu", "/t/b.o".into());
+        let source = FileCompilation::new(&request, "b.cu", "/t/b.o".into());
         assert_eq!(
             source.words,
             [

@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 
-use super::parse::Request;
-use super::translate::{Plan, Toolkit, translate};
+use super::parse::NvccCommandLine;
+use super::translate::{CompilePlan, Toolkit, translate};
 
-fn plan(text: &str) -> anyhow::Result<Plan> {
+fn plan(text: &str) -> anyhow::Result<CompilePlan> {
     let words = shlex::split(text).unwrap().into_iter().map(OsString::from);
     let toolkit = Toolkit {
         stubs: Some("/cuda/lib64/stubs".into()),
         version: (13, 0),
     };
-    translate(&Request::parse(words)?, &toolkit)
+    translate(&NvccCommandLine::parse(words)?, &toolkit)
 }
 
 fn golden(text: &str) -> String {

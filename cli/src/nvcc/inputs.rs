@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::parse::Request;
+use super::parse::NvccCommandLine;
 use super::table::Meaning;
 
 /// What an input is to clang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InputKind {
     /// A source in this language, by clang's name for it.
     Source(&'static str),
     /// An object, an archive or a library.
@@ -22,7 +22,7 @@ pub struct Input {
     /// The name as it was given.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: InputKind,
 }
 
 impl Input {
@@ -51,7 +51,7 @@ impl WithAdded for Path {
 ///
 /// # Errors
 /// On languages that nvcc has not, and on inputs that clang cannot take.
-pub fn of(request: &Request) -> Result<Vec<Input>> {
+pub fn of(request: &NvccCommandLine) -> Result<Vec<Input>> {
     let chosen = match request.last(Meaning::Language) {
         None => None,
         Some("cu" | "cuda") => Some("cuda"),
@@ -59,22 +59,22 @@ pub fn of(request: &Request) -> Result<Vec<Input>> {
         Some("c++") => Some("c++"),
         Some(other) => bail!("-x {other}: cu, c++ or c is needed"),
     };
-    let kind = |name: &str| -> Result<Kind> {
+    let kind = |name: &str| -> Result<InputKind> {
         let file = Path::new(name);
         let extension = file.extension().and_then(|extension| extension.to_str());
         let is_library = name.contains(".so.");
         Ok(match extension {
-            Some("o" | "obj" | "a" | "so" | "lib" | "res") => Kind::Linked,
-            _ if is_library => Kind::Linked,
-            _ if chosen.is_some() => Kind::Source(chosen.unwrap_or_default()),
-            Some("cu") => Kind::Source("cuda"),
-            Some("c" | "i") => Kind::Source("c"),
-            Some("cc" | "cpp" | "cxx" | "C" | "c++" | "ii") => Kind::Source("c++"),
+            Some("o" | "obj" | "a" | "so" | "lib" | "res") => InputKind::Linked,
+            _ if is_library => InputKind::Linked,
+            _ if chosen.is_some() => InputKind::Source(chosen.unwrap_or_default()),
+            Some("cu") => InputKind::Source("cuda"),
+            Some("c" | "i") => InputKind::Source("c"),
+            Some("cc" | "cpp" | "cxx" | "C" | "c++" | "ii") => InputKind::Source("c++"),
             Some("ptx" | "cubin" | "fatbin" | "gpu" | "cup" | "ltoir") => bail!(
                 "{name}: only sources in C, C++ and CUDA, objects and libraries can be taken; build the source that it \
                  was made from"
             ),
-            _ => Kind::Linked,
+            _ => InputKind::Linked,
         })
     };
     request
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
 
-    fn kinds(text: &str) -> Vec<Kind> {
-        let request = Request::parse(text.split(' ').map(OsString::from)).unwrap();
+    fn kinds(text: &str) -> Vec<InputKind> {
+        let request = NvccCommandLine::parse(text.split(' ').map(OsString::from)).unwrap();
         of(&request)
             .unwrap()
             .into_iter()
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn by_name_and_by_option() {
-        use Kind::{Linked, Source};
+        use InputKind::{Linked, Source};
         assert_eq!(
             kinds("a.cu b.c c.cpp d.o libe.so.3 f.a"),
             [Source("cuda"), Source("c"), Source("c++"), Linked, Linked, Linked]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn device_code_is_no_input() {
-        let request = Request::parse(["a.ptx".into()]).unwrap();
+        let request = NvccCommandLine::parse(["a.ptx".into()]).unwrap();
         assert!(of(&request).unwrap_err().to_string().contains("build the source"));
     }
 
@@ -126,7 +126,7 @@ mod tests {
     fn outputs_keep_the_stem() {
         let input = Input {
             name: "dir/a.b.cu".into(),
-            kind: Kind::Linked,
+            kind: InputKind::Linked,
         };
         assert_eq!(input.renamed("ptx"), Path::new("a.b.ptx"));
     }

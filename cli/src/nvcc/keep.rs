@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::prefix::Prefix;
 
 use crate::clang::{gcc, response};
@@ -42,7 +42,7 @@ pub fn is_ruled_out() -> bool {
 }
 
 /// Becomes nvcc. Returns only if that fails.
-pub fn run(words: Vec<OsString>) -> Outcome {
+pub fn run(words: Vec<OsString>) -> CommandResult {
     let mut command = command(words).code(exit::NODE)?;
     let failed =
         anyhow!(command.exec()).context(format!("failed to run {}", command.get_program().display()));

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::inputs::{Input, Kind};
-use super::translate::Plan;
+use super::inputs::{Input, InputKind};
+use super::translate::CompilePlan;
 use crate::clang;
 
 /// Sources as clang gets them, while it runs.
@@ -28,7 +28,10 @@ impl Overlay {
     /// When they cannot be written.
     pub fn of(inputs: &[Input]) -> Result<Option<Overlay>> {
         let mut files = Vec::new();
-        for input in inputs.iter().filter(|input| input.kind == Kind::Source("cuda")) {
+        for input in inputs
+            .iter()
+            .filter(|input| input.kind == InputKind::Source("cuda"))
+        {
             // What cannot be read is clang's to name.
             let text = fs::read(&input.name).ok().and_then(|text| with_dim3(&text));
             if let Some(text) = text {
@@ -68,7 +71,7 @@ impl Overlay {
 }
 
 /// Compiles, links or preprocesses by `mgb clang++`.
-pub fn by_clang(plan: &Plan) -> Outcome {
+pub fn by_clang(plan: &CompilePlan) -> CommandResult {
     let overlay = Overlay::of(&plan.inputs).code(exit::NODE)?;
     let words = match &overlay {
         Some(overlay) => overlay.before(&plan.words),

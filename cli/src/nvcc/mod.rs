@@ -25,12 +25,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, bail};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 use mgb_command::prefix::Prefix;
-use parse::Request;
+use parse::NvccCommandLine;
 use table::{Meaning, Stop};
-use translate::{Plan, Toolkit};
+use translate::{CompilePlan, Toolkit};
 
 use crate::clang::{self, response};
 use crate::cuda::Cuda;
@@ -39,7 +39,7 @@ use crate::legacy;
 pub use keep::path;
 
 /// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
-pub fn run(mut arguments: Vec<OsString>) -> Outcome {
+pub fn run(mut arguments: Vec<OsString>) -> CommandResult {
     legacy::take(&mut arguments);
     if keep::is_wanted(&arguments) {
         return if preprocess::is_wanted(&arguments) {
@@ -48,7 +48,7 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
             keep::run(arguments)
         };
     }
-    let request = Request::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
+    let request = NvccCommandLine::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
     if request.has(Meaning::Help) {
         out::print(answers::HELP);
         return Ok(exit::OK);
@@ -73,7 +73,7 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
 }
 
 /// Does what one command line asks for.
-fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
+fn run_one(request: &NvccCommandLine, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -> CommandResult {
     let plan = translate::translate(request, toolkit).code(exit::USAGE)?;
     let dry = request.has(Meaning::DryRun);
     if dry || request.has(Meaning::Verbose) {
@@ -107,7 +107,7 @@ fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -
     Ok(code)
 }
 
-fn build(plan: &Plan) -> Outcome {
+fn build(plan: &CompilePlan) -> CommandResult {
     match plan.stop {
         Stop::Archive => archive::make(plan),
         Stop::DeviceLink => device_link(plan),
@@ -116,7 +116,7 @@ fn build(plan: &Plan) -> Outcome {
 }
 
 /// What `-dlink` makes: the linked device code. Without any it is empty: the build goes on to link it.
-fn device_link(plan: &Plan) -> Outcome {
+fn device_link(plan: &CompilePlan) -> CommandResult {
     let output = plan.output.clone().unwrap_or_else(|| "a_dlink.o".into());
     let words = plan.words.iter().map(OsString::from).collect();
     if clang::link_device(words, &output).code(exit::NODE)? {
@@ -129,7 +129,7 @@ fn device_link(plan: &Plan) -> Outcome {
     clang::run(words, false)
 }
 
-fn nothing_given() -> Outcome {
+fn nothing_given() -> CommandResult {
     let nothing = || bail!("no files to compile or link; see `mgb nvcc --help`");
     nothing().code(exit::USAGE)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::lists;
-use super::table::{self, CLANGS, Entry, Fate, Meaning, SCCACHES, Value};
+use super::table::{self, CLANGS, Fate, Meaning, NvccOption, SCCACHES, ValueStyle};
 use crate::clang::response;
 
 /// How deep option files may name others.
@@ -15,7 +15,7 @@ const DEEPEST: usize = 16;
 
 /// One word or pair of words of the command line.
 #[derive(Debug)]
-pub enum Given {
+pub enum OptionWord {
     /// Something to compile or link.
     Input(String),
     /// An option of the table, and its values: none, one, or a list.
@@ -23,7 +23,7 @@ pub enum Given {
         /// As it was written, for messages.
         written: String,
         /// What it is.
-        entry: &'static Entry,
+        entry: &'static NvccOption,
         /// The values of the option.
         values: Vec<String>,
     },
@@ -33,12 +33,12 @@ pub enum Given {
 
 /// A whole command line.
 #[derive(Debug, Default)]
-pub struct Request {
+pub struct NvccCommandLine {
     /// In the order given.
-    pub given: Vec<Given>,
+    pub given: Vec<OptionWord>,
 }
 
-impl Request {
+impl NvccCommandLine {
     /// Takes `words` apart.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Request {
         request.take(words, DEEPEST)?;
         if !request.has(Meaning::Forward) {
             let unknown = request.given.iter().find_map(|given| match given {
-                Given::Unknown(word) if !is_clangs(word) => Some(word),
+                OptionWord::Unknown(word) if !is_clangs(word) => Some(word),
                 _ => None,
             });
             if let Some(word) = unknown {
@@ -72,19 +72,19 @@ impl Request {
             .collect::<Result<VecDeque<String>>>()?;
         while let Some(word) = words.pop_front() {
             if !word.starts_with('-') || word == "-" {
-                self.given.push(Given::Input(word));
+                self.given.push(OptionWord::Input(word));
                 continue;
             }
             let Some((entry, joined)) = look_up(&word) else {
-                self.given.push(Given::Unknown(word));
+                self.given.push(OptionWord::Unknown(word));
                 continue;
             };
             let value = match (entry.value, joined) {
-                (Value::No, Some(value)) => bail!(
+                (ValueStyle::No, Some(value)) => bail!(
                     "{word}: --{} takes no value, so {value:?} is one too many",
                     entry.long
                 ),
-                (Value::No, None) => None,
+                (ValueStyle::No, None) => None,
                 (_, Some(value)) => Some(value),
                 (_, None) => Some(
                     words
@@ -95,7 +95,7 @@ impl Request {
             let values = match (entry.value, value) {
                 (_, None) => Vec::new(),
                 (_, Some(value)) if entry.splits_as_words() => lists::words(&value),
-                (Value::List, Some(value)) => lists::values(&value),
+                (ValueStyle::List, Some(value)) => lists::values(&value),
                 (_, Some(value)) => vec![value],
             };
             if entry.fate == Fate::Means(Meaning::OptionsFile) {
@@ -105,7 +105,7 @@ impl Request {
                 continue;
             }
             let written = word.split('=').next().unwrap_or(&word).to_owned();
-            self.given.push(Given::Option {
+            self.given.push(OptionWord::Option {
                 written,
                 entry,
                 values,
@@ -128,7 +128,7 @@ impl Request {
         self.given
             .iter()
             .flat_map(move |given| match given {
-                Given::Option { entry, values, .. } if entry.fate == Fate::Means(meaning) => {
+                OptionWord::Option { entry, values, .. } if entry.fate == Fate::Means(meaning) => {
                     values.as_slice()
                 }
                 _ => &[],
@@ -161,9 +161,9 @@ impl Request {
 
     /// How the last option with this meaning was written; empty if there is none.
     pub fn written(&self, meaning: Meaning) -> &str {
-        let of = |given: &'_ Given| matches!(given, Given::Option { entry, .. } if entry.fate == Fate::Means(meaning));
+        let of = |given: &'_ OptionWord| matches!(given, OptionWord::Option { entry, .. } if entry.fate == Fate::Means(meaning));
         match self.given.iter().rev().find(|given| of(given)) {
-            Some(Given::Option { written, .. }) => written,
+            Some(OptionWord::Option { written, .. }) => written,
             _ => "",
         }
     }
@@ -171,7 +171,7 @@ impl Request {
     /// What is to be compiled or linked.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         self.given.iter().filter_map(|given| match given {
-            Given::Input(name) => Some(name.as_str()),
+            OptionWord::Input(name) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -189,7 +189,7 @@ fn is_clangs(word: &str) -> bool {
 }
 
 /// The option that `word` names, and the value joined to it.
-fn look_up(word: &str) -> Option<(&'static Entry, Option<String>)> {
+fn look_up(word: &str) -> Option<(&'static NvccOption, Option<String>)> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (word, None),
@@ -203,7 +203,7 @@ fn look_up(word: &str) -> Option<(&'static Entry, Option<String>)> {
     // Joined: one letter, and what follows it, an equals sign included.
     let mut letters = word[1..].chars();
     let letter = letters.next()?.to_string();
-    let entry = table::short(&letter).filter(|entry| entry.value != Value::No)?;
+    let entry = table::short(&letter).filter(|entry| entry.value != ValueStyle::No)?;
     // nvcc would take -Ofast and -threads for these, and then miss a number.
     let joined = letters.as_str();
     let is_number = joined.bytes().all(|byte| byte.is_ascii_digit());
@@ -215,8 +215,8 @@ fn look_up(word: &str) -> Option<(&'static Entry, Option<String>)> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Request> {
-        Request::parse(shlex::split(text).unwrap().into_iter().map(OsString::from))
+    fn parse(text: &str) -> Result<NvccCommandLine> {
+        NvccCommandLine::parse(shlex::split(text).unwrap().into_iter().map(OsString::from))
     }
 
     fn error(text: &str) -> String {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 
 use super::keep;
 use crate::clang;
@@ -30,7 +30,7 @@ pub fn is_wanted(words: &[OsString]) -> bool {
 }
 
 /// Runs nvcc for the GPUs' texts, then for the host's.
-pub fn run(words: Vec<OsString>) -> Outcome {
+pub fn run(words: Vec<OsString>) -> CommandResult {
     let first = keep::command(words.clone()).code(exit::NODE)?;
     let first = wait(first).code(exit::NODE)?;
     if first != exit::OK {

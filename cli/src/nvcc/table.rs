@@ -4,24 +4,24 @@
 
 /// An option of nvcc.
 #[derive(Debug)]
-pub struct Entry {
+pub struct NvccOption {
     /// After two dashes.
     pub long: &'static str,
     /// After one dash; the same as `long` where nvcc has no shorter one.
     pub short: &'static str,
     /// How its value is given.
-    pub value: Value,
+    pub value: ValueStyle,
     /// What becomes of it.
     pub fate: Fate,
 }
 
-impl Entry {
+impl NvccOption {
     /// A value as it is to be written, so that it is read as this one value.
     pub fn written(&self, value: &str) -> String {
         let special: &[char] = match self.value {
             _ if self.splits_as_words() => &['\\', ',', ' ', '\t', '"', '\''],
-            Value::List => &[','],
-            Value::No | Value::One => &[],
+            ValueStyle::List => &[','],
+            ValueStyle::No | ValueStyle::One => &[],
         };
         let mut written = String::new();
         for character in value.chars() {
@@ -45,7 +45,7 @@ impl Entry {
 /// How the value of an option is given: after `=` or as the next word; joined too where the short name is one
 /// letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ValueStyle {
     /// It has none.
     No,
     /// The option takes one value.
@@ -167,7 +167,7 @@ pub enum Stop {
 
 use Fate::{Drop, Join, Means, Pass, Refuse};
 use Meaning as M;
-use Value::{List, No, One};
+use ValueStyle::{List, No, One};
 
 const CLANG_DOES: &str = "clang does so anyway";
 const NO_FRONT_END: &str = "clang is the front end, and counts its diagnostics otherwise";
@@ -180,8 +180,8 @@ const ONLY_NVIDIA_TOOL: &str = "it is of use to NVIDIA's own tools only";
 const TUNES: &str = "it tunes NVIDIA's compiler, and changes no result";
 const MSVC: &str = "it is for Windows";
 
-const fn option(long: &'static str, short: &'static str, value: Value, fate: Fate) -> Entry {
-    Entry {
+const fn option(long: &'static str, short: &'static str, value: ValueStyle, fate: Fate) -> NvccOption {
+    NvccOption {
         long,
         short,
         value,
@@ -191,7 +191,7 @@ const fn option(long: &'static str, short: &'static str, value: Value, fate: Fat
 
 /// All of them.
 #[rustfmt::skip]
-pub const TABLE: &[Entry] = &[
+pub const TABLE: &[NvccOption] = &[
     option("Ofast-compile", "Ofc", One, Drop(TUNES)),
     option("Wdefault-stream-launch", "Wdefault-stream-launch", No, Drop(NO_FRONT_END)),
     option("Werror", "Werror", List, Means(M::Errors)),
@@ -346,13 +346,13 @@ pub const CLANGS: &[&str] = &["-###", "-MG", "-flto", "-fno-lto", "-fsyntax-only
 pub const SCCACHES: &[&str] = &["-P", "-fminimize-whitespace", "-frewrite-includes"];
 
 /// By its long name, without the dashes.
-pub fn long(name: &str) -> Option<&'static Entry> {
+pub fn long(name: &str) -> Option<&'static NvccOption> {
     let at = TABLE.binary_search_by(|entry| entry.long.cmp(name)).ok()?;
     Some(&TABLE[at])
 }
 
 /// By its short name, without the dash.
-pub fn short(name: &str) -> Option<&'static Entry> {
+pub fn short(name: &str) -> Option<&'static NvccOption> {
     TABLE.iter().find(|entry| entry.short == name)
 }
 

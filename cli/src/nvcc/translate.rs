@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::arch::{self, Target};
-use super::inputs::{self, Input, Kind};
-use super::parse::{Given, Request};
+use super::inputs::{self, Input, InputKind};
+use super::parse::{NvccCommandLine, OptionWord};
 use super::table::{Fate, Meaning, Stop};
 use super::{arithmetic, errors};
 
 /// What is to be done.
 #[derive(Debug)]
-pub struct Plan {
+pub struct CompilePlan {
     /// The last step.
     pub stop: Stop,
     /// For `mgb clang++`.
@@ -50,17 +50,17 @@ const REGISTER: &str = "-Wno-register";
 ///
 /// # Errors
 /// On options that are refused, and on values that make no sense.
-pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
+pub fn translate(request: &NvccCommandLine, toolkit: &Toolkit) -> Result<CompilePlan> {
     let mut notes = Vec::new();
     let stop = last_step(request);
     let inputs = inputs::of(request)?;
     let targets = arch::targets(request)?;
     let output = output(request, stop, &inputs, &targets)?;
     let mut words = step(request, stop);
-    let sources = inputs.iter().any(|input| input.kind != Kind::Linked);
+    let sources = inputs.iter().any(|input| input.kind != InputKind::Linked);
     if sources {
         words.extend(device(request, &targets)?);
-        if inputs.iter().any(|input| input.kind == Kind::Source("cuda")) {
+        if inputs.iter().any(|input| input.kind == InputKind::Source("cuda")) {
             words.extend(["-include", DIALECT].map(String::from));
         }
         words.push(REGISTER.into());
@@ -113,7 +113,7 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
         }
         notes.push("-rdc=true, -dc: clang's -fgpu-rdc, with which nvcc's own objects do not link".into());
     }
-    Ok(Plan {
+    Ok(CompilePlan {
         stop,
         words,
         notes,
@@ -127,7 +127,7 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
 ///
 /// # Errors
 /// When `-rdc` is neither true nor false.
-pub fn across_files(request: &Request) -> Result<bool> {
+pub fn across_files(request: &NvccCommandLine) -> Result<bool> {
     let separate = request.has(Meaning::Stop(Stop::DeviceCompile));
     Ok(separate || request.switch(Meaning::Relocatable)? == Some(true))
 }
@@ -136,16 +136,16 @@ pub fn across_files(request: &Request) -> Result<bool> {
 fn is_all_c(inputs: &[Input]) -> bool {
     inputs
         .iter()
-        .all(|input| matches!(input.kind, Kind::Source("c") | Kind::Linked))
+        .all(|input| matches!(input.kind, InputKind::Source("c") | InputKind::Linked))
 }
 
 /// The step that a command line ends with.
-pub fn last_step(request: &Request) -> Stop {
+pub fn last_step(request: &NvccCommandLine) -> Stop {
     let steps: Vec<Stop> = request
         .given
         .iter()
         .filter_map(|given| match given {
-            Given::Option { entry, .. } => match entry.fate {
+            OptionWord::Option { entry, .. } => match entry.fate {
                 Fate::Means(Meaning::Stop(stop)) => Some(stop),
                 _ => None,
             },
@@ -157,7 +157,7 @@ pub fn last_step(request: &Request) -> Stop {
     *rules.or(steps.last()).unwrap_or(&Stop::Link)
 }
 
-fn step(request: &Request, stop: Stop) -> Vec<String> {
+fn step(request: &NvccCommandLine, stop: Stop) -> Vec<String> {
     let words: &[&str] = match stop {
         Stop::Compile | Stop::DeviceCompile | Stop::Archive => &["-c"],
         Stop::Link | Stop::DeviceLink => &[],
@@ -173,7 +173,12 @@ fn step(request: &Request, stop: Stop) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-fn output(request: &Request, stop: Stop, inputs: &[Input], targets: &[Target]) -> Result<Option<PathBuf>> {
+fn output(
+    request: &NvccCommandLine,
+    stop: Stop,
+    inputs: &[Input],
+    targets: &[Target],
+) -> Result<Option<PathBuf>> {
     let extension = match stop {
         Stop::Ptx => "ptx",
         Stop::Cubin => "cubin",
@@ -211,7 +216,7 @@ fn output(request: &Request, stop: Stop, inputs: &[Input], targets: &[Target]) -
 }
 
 /// The words that concern device code, which nvcc optimises fully unless it is to be debugged.
-fn device(request: &Request, targets: &[Target]) -> Result<Vec<String>> {
+fn device(request: &NvccCommandLine, targets: &[Target]) -> Result<Vec<String>> {
     let mut words = Vec::new();
     for target in targets {
         words.push(format!("--cuda-gpu-arch=sm_{}", target.number));
@@ -257,16 +262,16 @@ fn device(request: &Request, targets: &[Target]) -> Result<Vec<String>> {
 }
 
 /// The other options, in their order.
-fn options(request: &Request, stop: Stop, notes: &mut Vec<String>) -> Result<Vec<String>> {
+fn options(request: &NvccCommandLine, stop: Stop, notes: &mut Vec<String>) -> Result<Vec<String>> {
     let mut words = Vec::new();
     for given in &request.given {
         let (written, entry, values) = match given {
-            Given::Input(_) => continue,
-            Given::Unknown(word) => {
+            OptionWord::Input(_) => continue,
+            OptionWord::Unknown(word) => {
                 words.extend(for_host(word));
                 continue;
             }
-            Given::Option {
+            OptionWord::Option {
                 written,
                 entry,
                 values,
@@ -328,7 +333,7 @@ fn for_host(word: &str) -> Vec<String> {
 }
 
 /// Libraries come after all inputs, and may refer to each other: nvcc links them as one group.
-fn libraries(request: &Request, notes: &mut Vec<String>) -> Vec<String> {
+fn libraries(request: &NvccCommandLine, notes: &mut Vec<String>) -> Vec<String> {
     let mut words = Vec::new();
     for library in request.values(Meaning::Library) {
         if library == "cudadevrt" {
@@ -345,8 +350,8 @@ fn in_their_languages(inputs: &[Input]) -> Vec<String> {
     let mut current = "none";
     for input in inputs {
         let language = match input.kind {
-            Kind::Source(language) => language,
-            Kind::Linked => "none",
+            InputKind::Source(language) => language,
+            InputKind::Linked => "none",
         };
         if language != current {
             words.extend(["-x".into(), language.into()]);
@@ -357,7 +362,7 @@ fn in_their_languages(inputs: &[Input]) -> Vec<String> {
     words
 }
 
-fn runtime(request: &Request) -> Result<String> {
+fn runtime(request: &NvccCommandLine) -> Result<String> {
     let asked = request.last(Meaning::Runtime);
     match asked {
         None | Some("static" | "none") => Ok(format!(

@@ -6,12 +6,12 @@ use std::fmt::Write;
 use mgb_command::prefix::Prefix;
 
 use super::table::Stop;
-use super::translate::Plan;
+use super::translate::CompilePlan;
 use crate::clang::cmake::LINKER;
 use crate::cuda::Cuda;
 
 /// The lines, each with the mark that nvcc puts before what it says of itself.
-pub fn text(plan: &Plan, cuda: &Cuda, prefix: &Prefix, arch: &str) -> String {
+pub fn text(plan: &CompilePlan, cuda: &Cuda, prefix: &Prefix, arch: &str) -> String {
     let mut text = String::new();
     let root = cuda.root.display();
     let libraries = format!("\"-L{}\"", cuda.lib.display());

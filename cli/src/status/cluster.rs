@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// A node, as `--json` prints it.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Node {
+pub struct NodeStatus {
     /// The name of the node.
     pub node: String,
     /// Slurm's word for its state.
@@ -30,21 +30,21 @@ pub struct Node {
 ///
 /// # Errors
 /// Slurm does not answer.
-pub fn nodes() -> Result<Vec<Node>> {
+pub fn nodes() -> Result<Vec<NodeStatus>> {
     Ok(read(&tools::run("scontrol", &["-o", "show", "nodes"])?))
 }
 
 /// Those of a text that Slurm prints.
-pub fn read(text: &str) -> Vec<Node> {
+pub fn read(text: &str) -> Vec<NodeStatus> {
     text.lines().filter_map(node).collect()
 }
 
-fn node(line: &str) -> Option<Node> {
+fn node(line: &str) -> Option<NodeStatus> {
     let of = |name: &str| tools::field(line, name);
     let summary = of("Extra").and_then(|extra| Summary::read(&extra));
     let memory = of("Gres").map_or(0, |gres| tools::count(&gres, "mgb_mem", ':'));
     (memory > 0 || summary.is_some()).then_some(())?;
-    Some(Node {
+    Some(NodeStatus {
         node: of("NodeName")?,
         state: of("State")?,
         reason: of("Reason"),
@@ -55,7 +55,7 @@ fn node(line: &str) -> Option<Node> {
 }
 
 /// The nodes as a table for the terminal.
-pub fn text(nodes: &[Node]) -> String {
+pub fn text(nodes: &[NodeStatus]) -> String {
     if nodes.is_empty() {
         return "no node of this cluster has mgb_mem: see `mgb cluster check` and docs/SLURM.md\n".to_owned();
     }

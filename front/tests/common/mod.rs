@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use mgb_probe::Client;
 use mgb_probe::view::NodeView;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 
 /// The folder with the front, as `mgb run` puts it first.
 pub fn front() -> PathBuf {
@@ -52,12 +52,12 @@ pub fn program(name: &str, folder: &Path) -> PathBuf {
 }
 
 /// A program with the front first, on a node with software GPUs and an mgbd.
-pub fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
+pub fn on(node: &PrivateNode, program: &Path, arguments: &[&str]) -> Command {
     on_behind(node, program, arguments, &front())
 }
 
 /// A program on a node, with `first` before the software GPUs' libraries.
-pub fn on_behind(node: &Node, program: &Path, arguments: &[&str], first: &Path) -> Command {
+pub fn on_behind(node: &PrivateNode, program: &Path, arguments: &[&str], first: &Path) -> Command {
     let path = std::env::join_paths([first.to_owned(), softgpu_libraries()]).unwrap();
     let mut command = node.command(program, arguments);
     command.env("LD_LIBRARY_PATH", path).stdin(Stdio::null());
@@ -65,7 +65,7 @@ pub fn on_behind(node: &Node, program: &Path, arguments: &[&str], first: &Path) 
 }
 
 /// The node as it is now: mgbd shows what has changed before it greets one that looks.
-pub fn view(node: &Node) -> NodeView {
+pub fn view(node: &PrivateNode) -> NodeView {
     drop(Client::observe(&node.socket()).unwrap());
     node.view()
 }
@@ -73,14 +73,14 @@ pub fn view(node: &Node) -> NodeView {
 /// Whoever needs more than is free waits for it instead of failing: the program takes memory in a way, as
 /// `holds.c` does.
 pub fn waits_for_room(program: &Path, way: &str) {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let start = |mode| {
         let mut command = on(&node, program, &[way, "1", "40", "600"]);
-        Running::start(command.env("MGB", mode))
+        RunningProgram::start(command.env("MGB", mode))
     };
     let natively = [start("off"), start("off")].map(|running| running.end().code());
     assert!(natively.contains(&1), "both fit natively, so this shows nothing");
-    for ended in [start("require"), start("require"), start("require")].map(Running::end) {
+    for ended in [start("require"), start("require"), start("require")].map(RunningProgram::end) {
         assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     }
     node.wait_until_empty();

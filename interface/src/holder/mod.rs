@@ -7,4 +7,4 @@ mod report;
 pub mod wire;
 
 pub use connect::{SOCKET, find};
-pub use report::{Report, report};
+pub use report::{HolderReport, report};

@@ -20,7 +20,7 @@ pub enum ToHolder {
     Adopt {
         /// [`VERSION`] of the `mgbd`.
         version: u32,
-        /// Its process.
+        /// The `mgbd`'s process id.
         pid: u32,
         /// Whether it wants MPS.
         mps: bool,
@@ -40,28 +40,28 @@ pub enum ToHolder {
     Client {
         /// `mgbd`'s number for it.
         id: u64,
-        /// Its process.
+        /// The client's process id.
         pid: u32,
     },
     /// The client was granted something.
     Granted {
-        /// The client.
+        /// `mgbd`'s number for the client.
         id: u64,
     },
     /// The driver's files of a client, beside the message; they replace those before.
     Keep {
-        /// The client.
+        /// `mgbd`'s number for the client.
         id: u64,
     },
     /// `mgbd` does not go on with the client, which was left by another one: it is held to its end, and sees
     /// that it has no `mgbd`.
     Forgo {
-        /// The client.
+        /// `mgbd`'s number for the client.
         id: u64,
     },
     /// Nothing of the client is to be held any more.
     Release {
-        /// The client.
+        /// `mgbd`'s number for the client.
         id: u64,
     },
     /// `mgbd` ends. Answered by [`FromHolder::Report`] if somebody is left, else by hanging up once MPS has
@@ -78,17 +78,17 @@ pub enum FromHolder {
     Greeting {
         /// [`VERSION`] of the holder.
         version: u32,
-        /// Its process.
+        /// The holder's process id.
         pid: u32,
     },
     /// It speaks to nobody of this kind, and hangs up.
     Refused {
-        /// Why.
+        /// Why it refuses.
         why: String,
     },
     /// Another `mgbd` is there, and lives: it hangs up.
     Busy {
-        /// Its process.
+        /// The other `mgbd`'s process id.
         pid: u32,
     },
     /// MPS as it is now.
@@ -106,21 +106,21 @@ pub enum FromHolder {
     Client {
         /// The number under which the client is held from now on: the same.
         id: u64,
-        /// Its process.
+        /// The client's process id.
         pid: u32,
         /// Whether it was granted something.
         granted: bool,
     },
     /// The driver's files of the client before, beside it.
     Files {
-        /// The client.
+        /// `mgbd`'s number for the client.
         id: u64,
     },
     /// That was all.
     All,
     /// Processes of which something is held, and whether MPS runs.
     Report {
-        /// Their pids.
+        /// The processes' ids.
         pids: Vec<u32>,
         /// Whether the holder has an MPS.
         mps: bool,

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::MemcpyAttributes;
-use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER, Pos};
+use mgb_abi::copy3d::{CudaExtent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER, Pos};
 use mgb_abi::location::MemLocation;
 
 use super::boxes::plane;
@@ -146,7 +146,7 @@ fn real(operand: Memcpy3DOperand) -> Result<Memcpy3DOperand, Own> {
     })
 }
 
-fn span(operand: &Memcpy3DOperand, extent: Extent) -> Span {
+fn span(operand: &Memcpy3DOperand, extent: CudaExtent) -> Span {
     let or = |value: usize, other: usize| if value == 0 { other } else { value };
     let pitch = or(operand.row_length, extent.width);
     let rows = or(operand.layer_height, extent.height);

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::DEFAULT;
-use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
+use mgb_abi::copy3d::{CopySide, CudaExtent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
 use super::copy::{claim, on_either, read_of, task_of, written_of};
 use super::span::Span;
@@ -24,7 +24,7 @@ pub fn plane(address: u64, pitch: usize, width: usize, rows: usize) -> PitchedPt
     }
 }
 
-fn side_span(side: &CopySide, extent: Extent) -> Span {
+fn side_span(side: &CopySide, extent: CudaExtent) -> Span {
     Span::of_box(&side.ptr, side.pos, extent)
 }
 
@@ -33,9 +33,9 @@ fn side_span(side: &CopySide, extent: Extent) -> Span {
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn malloc_3d(
-    _native: unsafe extern "C" fn(*mut PitchedPtr, Extent) -> Code,
+    _native: unsafe extern "C" fn(*mut PitchedPtr, CudaExtent) -> Code,
     out: *mut PitchedPtr,
-    extent: Extent,
+    extent: CudaExtent,
 ) -> Answer {
     if out.is_null() {
         thread::with(|thread| thread.take_hint());
@@ -51,14 +51,14 @@ pub unsafe fn malloc_3d(
     Ok(Code::SUCCESS)
 }
 
-type Set = unsafe extern "C" fn(PitchedPtr, i32, Extent) -> Code;
-type SetAsync = unsafe extern "C" fn(PitchedPtr, i32, Extent, Stream) -> Code;
+type Set = unsafe extern "C" fn(PitchedPtr, i32, CudaExtent) -> Code;
+type SetAsync = unsafe extern "C" fn(PitchedPtr, i32, CudaExtent, Stream) -> Code;
 
 /// `cudaMemset3D`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemset3D`.
-pub unsafe fn memset_3d(native: Set, to: PitchedPtr, value: i32, extent: Extent) -> Answer {
+pub unsafe fn memset_3d(native: Set, to: PitchedPtr, value: i32, extent: CudaExtent) -> Answer {
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemset3D`.
     set(to, extent, None, || unsafe { native(to, value, extent) })
 }
@@ -71,7 +71,7 @@ pub unsafe fn memset_3d_async(
     native: SetAsync,
     to: PitchedPtr,
     value: i32,
-    extent: Extent,
+    extent: CudaExtent,
     stream: Stream,
 ) -> Answer {
     set(to, extent, Some(stream), || {
@@ -81,7 +81,7 @@ pub unsafe fn memset_3d_async(
     })
 }
 
-fn set(to: PitchedPtr, extent: Extent, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+fn set(to: PitchedPtr, extent: CudaExtent, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     super::set::set(Span::of_box(&to, Pos::default(), extent), None, stream, call)
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy::MemcpyAttributes;
-use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr};
+use mgb_abi::copy3d::{CudaExtent, Memcpy3DBatchOp, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr};
 use mgb_abi::graph::{GraphInstantiateParams, GraphNodeParams, MemAllocNodeParams};
 use mgb_abi::launch::{Dim3, LaunchConfig};
 use mgb_abi::location::MemLocation;
@@ -131,9 +131,9 @@ exports! {
     non_arena::malloc_array: fn cudaMallocArray(
         out: *mut Array, format: *const ChannelFormatDesc, width: usize, height: usize, flags: u32);
     non_arena::malloc_3d_array: fn cudaMalloc3DArray(
-        out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, flags: u32);
+        out: *mut Array, format: *const ChannelFormatDesc, extent: CudaExtent, flags: u32);
     non_arena::malloc_mipmapped: fn cudaMallocMipmappedArray(
-        out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, levels: u32, flags: u32);
+        out: *mut Array, format: *const ChannelFormatDesc, extent: CudaExtent, levels: u32, flags: u32);
     non_arena::free_array: fn cudaFreeArray | cudaFreeMipmappedArray(array: Array);
     pools::malloc: fn cudaMallocAsync | cudaMallocAsync_ptsz(
         out: *mut *mut c_void, bytes: usize, stream: Stream);
@@ -174,10 +174,10 @@ exports! {
         dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
         height: usize, kind: u32, stream: Stream);
 
-    boxes::malloc_3d: fn cudaMalloc3D(out: *mut PitchedPtr, extent: Extent);
-    boxes::memset_3d: fn cudaMemset3D | cudaMemset3D_ptds(to: PitchedPtr, value: i32, extent: Extent);
+    boxes::malloc_3d: fn cudaMalloc3D(out: *mut PitchedPtr, extent: CudaExtent);
+    boxes::memset_3d: fn cudaMemset3D | cudaMemset3D_ptds(to: PitchedPtr, value: i32, extent: CudaExtent);
     boxes::memset_3d_async: fn cudaMemset3DAsync | cudaMemset3DAsync_ptsz(
-        to: PitchedPtr, value: i32, extent: Extent, stream: Stream);
+        to: PitchedPtr, value: i32, extent: CudaExtent, stream: Stream);
     boxes::memcpy_3d: fn cudaMemcpy3D | cudaMemcpy3D_ptds(parameters: *const Memcpy3DParms);
     boxes::memcpy_3d_async: fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(
         parameters: *const Memcpy3DParms, stream: Stream);

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::array::ChannelFormatDesc;
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 use mgb_core::notice;
 use mgb_probe::byte_size::Bytes;
 
@@ -22,7 +22,7 @@ pub type Array = *mut c_void;
 const BLOCK: (u64, u64) = (64, 8);
 
 /// Bytes that an array takes at most.
-fn bytes_of(format: &ChannelFormatDesc, extent: Extent, levels: u32) -> u64 {
+fn bytes_of(format: &ChannelFormatDesc, extent: CudaExtent, levels: u32) -> u64 {
     let bits = format.bits().map(|bits| u64::from(bits.max(0) as u32));
     let element = bits.iter().sum::<u64>() / 8;
     let level = |level: u32| {
@@ -168,7 +168,7 @@ pub unsafe fn malloc_array(
     height: usize,
     flags: u32,
 ) -> Answer {
-    let extent = Extent {
+    let extent = CudaExtent {
         width,
         height,
         depth: 0,
@@ -186,10 +186,10 @@ pub unsafe fn malloc_array(
 /// # Safety
 /// The arguments meet the contract of `cudaMalloc3DArray`.
 pub unsafe fn malloc_3d_array(
-    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, Extent, u32) -> Code,
+    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, CudaExtent, u32) -> Code,
     out: *mut Array,
     format: *const ChannelFormatDesc,
-    extent: Extent,
+    extent: CudaExtent,
     flags: u32,
 ) -> Answer {
     // SAFETY: `format` is null or valid for reads; a success writes `out`: contract of `cudaMalloc3DArray`.
@@ -201,10 +201,10 @@ pub unsafe fn malloc_3d_array(
 /// # Safety
 /// The arguments meet the contract of `cudaMallocMipmappedArray`.
 pub unsafe fn malloc_mipmapped(
-    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, Extent, u32, u32) -> Code,
+    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, CudaExtent, u32, u32) -> Code,
     out: *mut Array,
     format: *const ChannelFormatDesc,
-    extent: Extent,
+    extent: CudaExtent,
     levels: u32,
     flags: u32,
 ) -> Answer {
@@ -222,7 +222,7 @@ pub unsafe fn malloc_mipmapped(
 unsafe fn array(
     out: *mut Array,
     format: *const ChannelFormatDesc,
-    extent: Extent,
+    extent: CudaExtent,
     levels: u32,
     call: impl FnOnce() -> Code,
 ) -> Answer {
@@ -263,7 +263,7 @@ mod tests {
             f: 2,
         };
         let bytes = |width, height, depth, levels| {
-            let extent = Extent { width, height, depth };
+            let extent = CudaExtent { width, height, depth };
             bytes_of(&floats, extent, levels)
         };
         assert_eq!(bytes(1000, 0, 0, 1), 4032);

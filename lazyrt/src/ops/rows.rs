@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::DEFAULT;
-use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DPeerParms};
+use mgb_abi::copy3d::{CopySide, CudaExtent, Memcpy3DPeerParms};
 
 use super::boxes;
 use super::span::Span;
@@ -117,7 +117,7 @@ fn plane(
         src_device: ordinals.second,
         dst: side(to),
         dst_device: ordinals.first,
-        extent: Extent {
+        extent: CudaExtent {
             width,
             height,
             depth: 1,

@@ -1,6 +1,6 @@
 //! Ranges of bytes that rows with a pitch and boxes take.
 
-use mgb_abi::copy3d::{Extent, PitchedPtr, Pos};
+use mgb_abi::copy3d::{CudaExtent, PitchedPtr, Pos};
 
 /// A range of bytes that a call touches.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ impl Span {
     }
 
     /// The bytes from the first to the last one of a box that begins at `pos` in pitched memory.
-    pub fn of_box(memory: &PitchedPtr, pos: Pos, extent: Extent) -> Span {
+    pub fn of_box(memory: &PitchedPtr, pos: Pos, extent: CudaExtent) -> Span {
         let words = [
             memory.pitch,
             memory.ysize,
@@ -74,7 +74,7 @@ mod tests {
             ysize: 10,
         };
         let span = |pos, width, height, depth| {
-            let span = Span::of_box(&ptr, pos, Extent { width, height, depth });
+            let span = Span::of_box(&ptr, pos, CudaExtent { width, height, depth });
             (span.address, span.bytes)
         };
         assert_eq!(span(Pos::default(), 100, 3, 1), (1000, 1124));

@@ -8,7 +8,7 @@ use super::ir::*;
 
 /// What one function does by itself.
 #[derive(Default)]
-struct Node {
+struct FunctionEffects {
     calls: HashSet<LLVMValueRef>,
     uses: HashSet<LLVMValueRef>,
     calls_pointer: bool,
@@ -18,7 +18,7 @@ struct Node {
 
 /// The calls of a module.
 pub struct CallGraph {
-    nodes: HashMap<LLVMValueRef, Node>,
+    nodes: HashMap<LLVMValueRef, FunctionEffects>,
     /// Functions whose address is taken: where a call through a pointer may go.
     taken: HashSet<LLVMValueRef>,
 }
@@ -42,7 +42,7 @@ impl CallGraph {
         };
         let mut globals_of = HashMap::new();
         for function in functions(module) {
-            let mut node = Node::default();
+            let mut node = FunctionEffects::default();
             let ours = string_attribute(function, "softgpu-runtime").is_some();
             for instruction in instructions(function) {
                 let callee = is_call(instruction).then(|| llvm!(LLVMGetCalledValue(instruction)));

@@ -46,7 +46,7 @@ pub fn number_sites(module: LLVMModuleRef) {
 
 /// Makes a coroutine of each kernel that allows it.
 pub fn split(module: LLVMModuleRef, kernels: &mut [Kernel]) -> Result<(), String> {
-    let graph = Waits::new(module);
+    let graph = WaitingFunctions::new(module);
     let mut chosen: Vec<(LLVMValueRef, &mut Kernel)> = Vec::new();
     for kernel in kernels
         .iter_mut()
@@ -103,7 +103,7 @@ fn coroutine_of(module: LLVMModuleRef, entry: &str) -> LLVMValueRef {
 }
 
 /// Which functions may wait, and how they call each other.
-struct Waits {
+struct WaitingFunctions {
     calls: HashMap<LLVMValueRef, Vec<LLVMValueRef>>,
     sizes: HashMap<LLVMValueRef, usize>,
     /// The services that a thread waits in.
@@ -114,7 +114,7 @@ struct Waits {
     through_pointers: HashSet<LLVMValueRef>,
 }
 
-impl Waits {
+impl WaitingFunctions {
     fn new(module: LLVMModuleRef) -> Self {
         let graph = CallGraph::new(module);
         let is_service = |function: LLVMValueRef| {
@@ -230,7 +230,7 @@ fn fits(function: LLVMValueRef) -> bool {
 }
 
 /// Suspends a coroutine behind each service that it calls.
-fn suspend(graph: &Waits, thread: LLVMValueRef) {
+fn suspend(graph: &WaitingFunctions, thread: LLVMValueRef) {
     let block = |wanted: &str| {
         let named = |&block: &LLVMBasicBlockRef| name(llvm!(LLVMBasicBlockAsValue(block))) == wanted;
         blocks(thread)

@@ -32,7 +32,7 @@ const LARGEST: u64 = 1 << 30;
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageKind {
     /// PTX, as text.
     Ptx,
     /// Machine code: an ELF file.
@@ -42,24 +42,24 @@ pub enum Kind {
 }
 
 /// One image of a fat binary.
-pub struct Entry<'a> {
+pub struct FatbinImage<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// Whether it is for this architecture alone (`sm_90a`).
     pub specific: bool,
     header: &'a [u8],
     payload: &'a [u8],
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatbinImage<'a> {
     /// The first entry, and what is behind it.
     fn first(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let header = usize::try_from(number32(bytes, HEADER_BYTES)?).ok()?;
         let end = header.checked_add(usize::try_from(number64(bytes, BYTES)?).ok()?)?;
         let kind = match number16(bytes, 0)? {
-            1 => Kind::Ptx,
-            2 => Kind::Elf,
-            _ => Kind::Other,
+            1 => ImageKind::Ptx,
+            2 => ImageKind::Elf,
+            _ => ImageKind::Other,
         };
         let (header, payload) = (bytes.get(..header)?, bytes.get(header..end)?);
         let entry = Self {
@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The images in containers that stand one after another; none where something else stands there.
-pub fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+pub fn entries(bytes: &[u8]) -> Option<Vec<FatbinImage<'_>>> {
     let mut found = Vec::new();
     let mut rest = bytes;
     // Containers may be filled up.
@@ -104,7 +104,7 @@ pub fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
         let end = header.checked_add(usize::try_from(number64(rest, 8)?).ok()?)?;
         let mut inside = (number32(rest, 0)? == MAGIC).then_some(rest.get(header..end)?)?;
         while !inside.is_empty() {
-            let (entry, behind) = Entry::first(inside)?;
+            let (entry, behind) = FatbinImage::first(inside)?;
             found.push(entry);
             inside = behind;
         }
@@ -210,8 +210,8 @@ mod tests {
     fn images_of_containers_one_after_another() {
         let two = [sample(b"12345678", SPECIFIC, 0), sample(b"abcdefgh", 0, 0)].concat();
         let found = entries(&two).unwrap();
-        let kinds: Vec<Kind> = found.iter().map(|one| one.kind).collect();
-        assert_eq!(kinds[..3], [Kind::Ptx, Kind::Elf, Kind::Other]);
+        let kinds: Vec<ImageKind> = found.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds[..3], [ImageKind::Ptx, ImageKind::Elf, ImageKind::Other]);
         assert_eq!(found[5].content().unwrap().as_ref(), b"abcdefgh");
         assert!(found[0].specific && !found[5].specific);
         assert_eq!(entries(&[0; 8]).unwrap().len(), 0);

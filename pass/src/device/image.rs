@@ -8,7 +8,7 @@ use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::kernel::Kernel;
-use super::registered::Registered;
+use super::registered::RegisteredSymbols;
 use super::translate::Translation;
 use super::{helpers, module, variables};
 
@@ -89,7 +89,7 @@ impl Tables {
 
 /// Adds the tables and the constructor to a host module that the translation's code is linked into. Without
 /// what the host registers, as for code of several files, the tables have names only.
-pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option<&Registered>) {
+pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option<&RegisteredSymbols>) {
     let tables = Tables {
         module,
         context: llvm!(LLVMGetModuleContext(module)),
@@ -154,7 +154,7 @@ fn image(
     shadows: &HashMap<String, LLVMValueRef>,
 ) -> LLVMValueRef {
     let block = &translation.block;
-    let variable = |variable: &variables::Variable| {
+    let variable = |variable: &variables::BlockVariable| {
         let host = shadows
             .get(&variable.name)
             .copied()

@@ -54,7 +54,7 @@ pub use entry::Parameter;
 use ir::{c_string, llvm};
 pub(crate) use module::source;
 pub(crate) use rdc_link::is_left;
-use registered::Registered;
+use registered::RegisteredSymbols;
 pub(crate) use registered::{OFFLOAD_ENTRY, registered};
 pub(crate) use translate::PREFIX;
 use translate::Translation;
@@ -172,7 +172,7 @@ fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String
 fn add(
     host: LLVMModuleRef,
     paths: &[PathBuf],
-    registered: Option<&Registered>,
+    registered: Option<&RegisteredSymbols>,
 ) -> Result<Translation, String> {
     let translation = translate::translate(paths, host)?;
     link(host, &translation)?;

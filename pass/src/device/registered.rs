@@ -14,7 +14,7 @@ pub const OFFLOAD_ENTRY: &str = ".offloading.entry.";
 
 /// The host's side of kernels and variables, by the device's symbols.
 #[derive(Default)]
-pub struct Registered {
+pub struct RegisteredSymbols {
     /// Stubs of kernels.
     pub stubs: HashMap<String, LLVMValueRef>,
     /// Shadows of variables.
@@ -22,7 +22,7 @@ pub struct Registered {
 }
 
 /// Reads the calls by which clang's constructor registers them.
-pub fn registered(host: LLVMModuleRef) -> Registered {
+pub fn registered(host: LLVMModuleRef) -> RegisteredSymbols {
     // With or without MGB's own prefix: the host's half of the pass may have renamed the calls.
     let calls = |name: &str| {
         let names = [name.to_owned(), format!("mgb_{name}")];
@@ -38,7 +38,7 @@ pub fn registered(host: LLVMModuleRef) -> Registered {
     };
     // (handle, stub or shadow, address as text, device symbol, ...).
     let entry = |call: LLVMValueRef| Some((string_constant(operands(call)[3])?, operands(call)[1]));
-    let mut found = Registered {
+    let mut found = RegisteredSymbols {
         stubs: calls("__cudaRegisterFunction").filter_map(entry).collect(),
         variables: calls("__cudaRegisterVar").filter_map(entry).collect(),
     };
@@ -46,7 +46,7 @@ pub fn registered(host: LLVMModuleRef) -> Registered {
     found
 }
 
-impl Registered {
+impl RegisteredSymbols {
     /// Where device code is linked across files, a list stands for the calls, which the link makes of it.
     fn add_listed(&mut self, host: LLVMModuleRef) {
         // Of `__tgt_offload_entry`: stub or shadow, device symbol, bytes, which kernels have none of.

@@ -10,7 +10,7 @@ use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
-use super::support::{self, Body, Foreign, definition};
+use super::support::{self, ForeignFunction, HostBody, definition};
 use super::{helpers, module};
 
 /// The attribute of a function that replaces something unknown; its value names it.
@@ -34,11 +34,11 @@ pub fn parse_support(
 #[derive(Default)]
 struct Support {
     /// In the order of their symbols.
-    entries: Vec<Entry>,
+    entries: Vec<RuntimeStub>,
 }
 
 /// One of them.
-struct Entry {
+struct RuntimeStub {
     definition: String,
     declarations: BTreeSet<String>,
     /// The definition to use instead if LLVM does not accept the first.
@@ -55,7 +55,7 @@ fn symbol(number: usize) -> String {
 
 impl Support {
     /// Writes the function for something foreign; returns its symbol.
-    fn add(&mut self, foreign: &Foreign, body: Option<Body>, what: &str) -> String {
+    fn add(&mut self, foreign: &ForeignFunction, body: Option<HostBody>, what: &str) -> String {
         let symbol = symbol(self.entries.len());
         let refusal = definition(&symbol, foreign, &support::services::trap(what));
         let known = body.is_some();
@@ -63,7 +63,7 @@ impl Support {
             Some(body) => (definition(&symbol, foreign, &body), body.declarations),
             None => (refusal.clone(), BTreeSet::new()),
         };
-        self.entries.push(Entry {
+        self.entries.push(RuntimeStub {
             definition,
             declarations,
             refusal,
@@ -107,11 +107,11 @@ impl Support {
 }
 
 /// The type of a function, for its body.
-fn foreign<'a>(name: &'a str, ty: LLVMTypeRef) -> Foreign<'a> {
+fn foreign<'a>(name: &'a str, ty: LLVMTypeRef) -> ForeignFunction<'a> {
     let mut takes = vec![std::ptr::null_mut(); llvm!(LLVMCountParamTypes(ty)) as usize];
     llvm!(LLVMGetParamTypes(ty, takes.as_mut_ptr()));
     let takes = takes.into_iter().map(type_text).collect();
-    Foreign {
+    ForeignFunction {
         name,
         returns: type_text(llvm!(LLVMGetReturnType(ty))),
         takes,

@@ -35,7 +35,7 @@ pub struct Translation {
     /// The kernels that were translated.
     pub kernels: Vec<Kernel>,
     /// Its device variables.
-    pub block: variables::Block,
+    pub block: variables::VariableBlock,
     /// Its code, as bitcode for the host: all private but what the image refers to.
     pub code: LLVMMemoryBufferRef,
 }
@@ -47,9 +47,9 @@ impl Drop for Translation {
 }
 
 /// An LLVM context that is disposed of with its scope, and collects its own diagnostics.
-pub struct Context(pub LLVMContextRef);
+pub struct LlvmContext(pub LLVMContextRef);
 
-impl Context {
+impl LlvmContext {
     /// A fresh one.
     pub fn new() -> Self {
         extern "C" fn ignore(_: LLVMDiagnosticInfoRef, _: *mut std::ffi::c_void) {}
@@ -63,7 +63,7 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for LlvmContext {
     fn drop(&mut self) {
         llvm!(LLVMContextDispose(self.0));
     }
@@ -71,7 +71,7 @@ impl Drop for Context {
 
 /// Translates the modules in files, merged into one, for the target of `host`.
 pub fn translate(paths: &[PathBuf], host: LLVMModuleRef) -> Result<Translation, String> {
-    let context = Context::new();
+    let context = LlvmContext::new();
     let module = rdc_link::merge(context.0, paths)?;
     let arch = paths.iter().map(|path| rdc_link::arch(path)).max().unwrap_or(0);
     translate_module(module.raw(), arch, host)

@@ -41,7 +41,7 @@ pub fn of_source(source: &str) -> Option<Uses> {
     // Code may differ between architectures, and which one will run is not known.
     let paths = side_files::find_all(&side_files::folder()?, source);
     for path in &paths {
-        let context = translate::Context::new();
+        let context = translate::LlvmContext::new();
         let module = module::Module::read(context.0, path).ok()?;
         all.add(of_module(module.raw()));
     }
@@ -83,7 +83,7 @@ fn of_module(module: LLVMModuleRef) -> Uses {
         let name = name(variable);
         uses.variables
             .insert(name.clone(), layout.size(value_type(variable)));
-        let mut found = Found::default();
+        let mut found = VariableUses::default();
         found.follow(variable);
         found.escapes |= is_declaration(variable) || assembly.iter().any(|text| text.contains(&name));
         if found.writes || found.escapes {
@@ -157,12 +157,12 @@ fn assembly(module: LLVMModuleRef) -> Vec<String> {
 
 /// What was found out about one variable.
 #[derive(Default)]
-struct Found {
+struct VariableUses {
     writes: bool,
     escapes: bool,
 }
 
-impl Found {
+impl VariableUses {
     fn follow(&mut self, variable: LLVMValueRef) {
         let mut seen = HashSet::from([variable]);
         let mut waiting = vec![variable];

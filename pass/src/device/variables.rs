@@ -16,7 +16,7 @@ use super::layout::{Layout, align_up};
 use super::{helpers, runtime_stubs, slots};
 
 /// A variable of the block.
-pub struct Variable {
+pub struct BlockVariable {
     /// The device's symbol.
     pub name: String,
     /// Bytes from the start of the block.
@@ -27,9 +27,9 @@ pub struct Variable {
 
 /// The block of variables of a module.
 #[derive(Default)]
-pub struct Block {
+pub struct VariableBlock {
     /// Its variables, by offset.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<BlockVariable>,
     /// At the first offset stands a pointer to the second.
     pub relocations: Vec<(u64, u64)>,
     /// The size of the block in bytes.
@@ -45,7 +45,7 @@ pub const PREFIX: &str = "softgpu.data.";
 pub const INITIAL: &str = "softgpu.initial";
 
 /// Replaces every variable by its place in the block. `names` has the device's own symbols.
-pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Result<Block, String> {
+pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Result<VariableBlock, String> {
     let layout = Layout::of(module);
     let candidates: Vec<_> = globals(module).into_iter().filter(|&at| is_data(at)).collect();
     let mut members: HashSet<_> = candidates.iter().copied().filter(|&at| is_variable(at)).collect();
@@ -66,9 +66,9 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
     // Constants come first, so that their addresses are distinct from others.
     members.sort_by_key(|&at| !is_constant_memory(at));
 
-    let mut block = Block {
+    let mut block = VariableBlock {
         align: 16,
-        ..Block::default()
+        ..VariableBlock::default()
     };
     let (mut offsets, mut constant_bytes) = (HashMap::new(), 0);
     for &member in &members {
@@ -76,7 +76,7 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
         let offset = align_up(block.size, align);
         offsets.insert(member, offset);
         let name = names.get(&member).cloned().unwrap_or_else(|| name(member));
-        block.variables.push(Variable { name, offset, size });
+        block.variables.push(BlockVariable { name, offset, size });
         block.size = offset + size;
         block.align = block.align.max(align);
         if is_constant_memory(member) {
@@ -175,7 +175,7 @@ fn emit_initial(
     layout: Layout,
     members: &[LLVMValueRef],
     offsets: &HashMap<LLVMValueRef, u64>,
-    block: &mut Block,
+    block: &mut VariableBlock,
 ) -> Result<(), String> {
     if members.is_empty() {
         return Ok(());

@@ -31,15 +31,15 @@ mod reason;
 mod rewrite;
 mod tasks;
 
-use collect::open::{self, Open};
+use collect::open::{self, OpenModule};
 use collect::resources::Resources;
-use collect::sources::{self, Source};
+use collect::sources::{self, SourceFacts};
 use collect::variables::Variables;
 use collect::{Collected, twelve};
 use ir::Value;
 use ir::helpers;
-use ir::names::Names;
-use plan::Task;
+use ir::names::ValueNames;
+use plan::PlannedTask;
 use tasks::devices::Choosers;
 
 /// The named metadata that a processed module carries.
@@ -84,7 +84,7 @@ fn is_processed(module: LLVMModuleRef) -> bool {
     !unsafe { LLVMGetNamedMetadata(module, MARK.as_ptr(), MARK.count_bytes()) }.is_null()
 }
 
-fn rewrite(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source>) -> bool {
+fn rewrite(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<SourceFacts>) -> bool {
     catch_unwind(AssertUnwindSafe(|| process(module, sources))).unwrap_or_else(|panic| {
         // The module may be rewritten in part: such a module must not be used.
         let text = format!("mgb: failed to rewrite the module: {}", message(&*panic));
@@ -93,14 +93,14 @@ fn rewrite(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source
     })
 }
 
-fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source>) -> bool {
+fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<SourceFacts>) -> bool {
     let collected = Collected::new(module);
     let open = open::look(&collected);
     if collected.is_empty() && open.reasons.is_empty() {
         return false;
     }
     // SAFETY: a live module.
-    let mut names = Names::new(unsafe { LLVMGetModuleContext(module) });
+    let mut names = ValueNames::new(unsafe { LLVMGetModuleContext(module) });
     let holders = prepare::prepare(&collected, &mut names);
     let sources = if collected.is_empty() {
         Vec::new()
@@ -110,7 +110,7 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source
     let variables = Variables::new(&collected, sources);
     let resources = Resources::new(&collected);
     let choosers = Choosers::new(&collected);
-    let planned: Vec<(Value, Vec<Task>)> = holders
+    let planned: Vec<(Value, Vec<PlannedTask>)> = holders
         .iter()
         .map(|holder| {
             let mut tasks = plan_or_lazy(
@@ -139,9 +139,9 @@ fn plan_or_lazy(
     variables: &Variables,
     resources: &Resources,
     choosers: &Choosers,
-    names: &Names,
+    names: &ValueNames,
     function: Value,
-) -> Vec<Task> {
+) -> Vec<PlannedTask> {
     let plan = AssertUnwindSafe(|| plan::plan(collected, variables, resources, choosers, names, function));
     catch_unwind(plan).unwrap_or_else(|panic| {
         let name = helpers::demangle(&function.name());
@@ -151,16 +151,16 @@ fn plan_or_lazy(
         );
         helpers::diagnose(collected.module, false, &text);
         let reason = report::Reason {
-            code: report::Code::Other,
+            code: report::ReasonCode::Other,
             text,
             at: None,
         };
-        let entry = report::Task {
+        let entry = report::TaskReport {
             function: name,
             reasons: vec![reason],
             ..Default::default()
         };
-        vec![Task {
+        vec![PlannedTask {
             entry,
             insertion: None,
             obstacles: Vec::new(),
@@ -169,7 +169,7 @@ fn plan_or_lazy(
 }
 
 /// Writes the plans into the module: from here on it is changed.
-fn write(collected: &Collected, planned: Vec<(Value, Vec<Task>)>, open: Open) {
+fn write(collected: &Collected, planned: Vec<(Value, Vec<PlannedTask>)>, open: OpenModule) {
     let (library_calls, driver_calls) = (open.library_calls(), open.driver_calls());
     let mut rewriter = rewrite::Rewriter::new(collected.module);
     let mut reports = Reports::new(open.reasons.clone());
@@ -183,7 +183,7 @@ fn write(collected: &Collected, planned: Vec<(Value, Vec<Task>)>, open: Open) {
         for task in tasks {
             task.remark();
             let id = report.tasks.len() as u32 + 1;
-            report.tasks.push(report::Task { id, ..task.entry });
+            report.tasks.push(report::TaskReport { id, ..task.entry });
             insertions.extend(task.insertion.map(|insertion| (id, insertion)));
         }
         let insertions: Vec<_> = insertions

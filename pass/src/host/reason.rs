@@ -1,14 +1,14 @@
 //! Places in the source, and reasons that name them.
-use mgb_catalogue::report::{Code, Place, Reason};
+use mgb_catalogue::report::{Reason, ReasonCode, SourceLocation};
 
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
 
 /// Where an instruction stands in the source. The file is named where it is not the module's own.
-pub fn place(instruction: Value) -> Option<Place> {
+pub fn place(instruction: Value) -> Option<SourceLocation> {
     let line = helpers::line(instruction)?;
     let file = helpers::file(instruction);
-    Some(Place {
+    Some(SourceLocation {
         line,
         file: Some(file).filter(|file| !file.is_empty()),
     })
@@ -18,7 +18,7 @@ pub fn place(instruction: Value) -> Option<Place> {
 #[derive(Clone)]
 pub struct Why {
     /// The stable name.
-    pub code: Code,
+    pub code: ReasonCode,
     /// A sentence for people.
     pub text: String,
     /// The instruction that shows it.
@@ -27,7 +27,7 @@ pub struct Why {
 
 impl Why {
     /// A reason shown by an instruction.
-    pub fn new(code: Code, text: impl Into<String>, at: Value) -> Self {
+    pub fn new(code: ReasonCode, text: impl Into<String>, at: Value) -> Self {
         Self {
             code,
             text: text.into(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
 use super::order::OrderWords;
-use crate::mapping::Shared;
+use crate::mapping::SharedLayout;
 use crate::sync;
 
 /// Calls a client can have under way at once.
@@ -94,7 +94,7 @@ impl Default for GpuWords {
 }
 
 // SAFETY: it consists of atomics only, and zeros are a valid value of each.
-unsafe impl Shared for Channel {}
+unsafe impl SharedLayout for Channel {}
 
 #[cfg(not(loom))]
 const _: () = {

@@ -13,26 +13,26 @@ struct Model {
 
 /// What the client knows of the grant at the end.
 #[derive(Debug, PartialEq)]
-enum Client {
+enum GrantKnowledge {
     Offers,
     Has,
     Lost,
 }
 
 impl Model {
-    fn offer(&self, task: u64) -> Client {
+    fn offer(&self, task: u64) -> GrantKnowledge {
         if offer(&self.lease, &self.wanted, task) {
-            Client::Offers
+            GrantKnowledge::Offers
         } else {
             self.withdraw(task)
         }
     }
 
-    fn withdraw(&self, task: u64) -> Client {
+    fn withdraw(&self, task: u64) -> GrantKnowledge {
         if withdraw(&self.lease, task) {
-            Client::Has
+            GrantKnowledge::Has
         } else {
-            Client::Lost
+            GrantKnowledge::Lost
         }
     }
 
@@ -43,7 +43,7 @@ impl Model {
 }
 
 /// Plays what the client does against `mgbd` for whom somebody comes to wait.
-fn play(client: fn(&Model) -> Client) {
+fn play(client: fn(&Model) -> GrantKnowledge) {
     loom::model(move || {
         let model = Arc::new(Model::default());
         let mgbd = model.clone();
@@ -51,10 +51,10 @@ fn play(client: fn(&Model) -> Client) {
         let client = client(&model);
         let taken = mgbd.join().unwrap();
         match client {
-            Client::Lost => assert_eq!(taken, Some(7), "neither has the grant"),
-            Client::Has => assert_eq!(taken, None, "both have the grant"),
+            GrantKnowledge::Lost => assert_eq!(taken, Some(7), "neither has the grant"),
+            GrantKnowledge::Has => assert_eq!(taken, None, "both have the grant"),
             // It rests in nobody's hands while somebody waits, unless it was taken.
-            Client::Offers => assert_eq!(taken, Some(7), "mgbd missed an offer"),
+            GrantKnowledge::Offers => assert_eq!(taken, Some(7), "mgbd missed an offer"),
         }
     });
 }
@@ -67,7 +67,7 @@ fn what_is_offered_while_somebody_comes_to_wait_has_one_owner() {
 #[test]
 fn what_is_taken_up_again_has_one_owner() {
     play(|model| match model.offer(7) {
-        Client::Offers => model.withdraw(7),
+        GrantKnowledge::Offers => model.withdraw(7),
         other => other,
     });
 }
@@ -80,18 +80,18 @@ fn the_next_offer_is_not_taken_for_the_last() {
         let mgbd = model.clone();
         let mgbd = thread::spawn(move || [mgbd.mgbd(), take(&mgbd.lease)]);
         let first = match model.offer(1) {
-            Client::Offers => model.withdraw(1),
+            GrantKnowledge::Offers => model.withdraw(1),
             other => other,
         };
         let second = model.offer(2);
         let taken = mgbd.join().unwrap();
         assert_eq!(
-            first == Client::Lost,
+            first == GrantKnowledge::Lost,
             taken.contains(&Some(1)),
             "{first:?} {taken:?}"
         );
         let left = model.lease.load(Ordering::SeqCst);
-        let owners = [taken.contains(&Some(2)), second == Client::Has, left == 2];
+        let owners = [taken.contains(&Some(2)), second == GrantKnowledge::Has, left == 2];
         assert_eq!(
             owners.iter().filter(|&&owns| owns).count(),
             1,

@@ -32,8 +32,8 @@ pub use clients::JobOfUser;
 pub use dispatch::Broker;
 pub use history::Remembered;
 pub use orders::OrderTo;
-pub use program::Program;
-pub use rules::{MPS_CLIENTS, PASSED_TIMEOUT, Rules};
+pub use program::ProgramId;
+pub use rules::{MPS_CLIENTS, PASSED_TIMEOUT, ServingRules};
 pub use snapshot::{Activity, Snapshot, WHOLE};
 
 #[cfg(test)]

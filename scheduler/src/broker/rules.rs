@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use mgb_interface::{Policy, Queue};
 
-use crate::eviction::Rule;
+use crate::eviction::EvictionRule;
 
 /// How the broker serves: its policy, its order, and its limits.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct ServingRules {
     /// The policy, which decides what is granted.
     pub policy: Policy,
     /// The order in which requests are served.
@@ -18,7 +18,7 @@ pub struct Rules {
     /// Most processes on a GPU at once.
     pub max_processes: u32,
     /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
-    pub evicts: Option<Rule>,
+    pub evicts: Option<EvictionRule>,
     /// Whether tasks that may go on elsewhere are moved between GPUs.
     pub moves: bool,
     /// For tests: they are moved at random, one so often, whether or not that is of any use.
@@ -36,15 +36,15 @@ pub const PASSED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Clients that an MPS server takes for one GPU.
 pub const MPS_CLIENTS: u32 = 48;
 
-impl Rules {
+impl ServingRules {
     /// The usual rules for a policy.
-    pub fn new(policy: Policy) -> Rules {
-        Rules {
+    pub fn new(policy: Policy) -> ServingRules {
+        ServingRules {
             policy,
             queue: policy.serves(None).unwrap_or_default(),
             patience: PASSED_TIMEOUT,
             max_processes: MPS_CLIENTS,
-            evicts: Some(Rule::Pays),
+            evicts: Some(EvictionRule::Pays),
             moves: true,
             shuffles: None,
             swap_memory: None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mgb_interface::{Policy, Queue};
 
 use crate::broker::PASSED_TIMEOUT;
-use crate::eviction::Rule;
+use crate::eviction::EvictionRule;
 use crate::holder::Again;
 use crate::users::Users;
 
@@ -46,7 +46,7 @@ pub struct Config {
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,
     /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
-    pub evicts: Option<Rule>,
+    pub evicts: Option<EvictionRule>,
     /// Whether tasks that may go on elsewhere are moved between GPUs.
     pub moves: bool,
     /// For tests: they are moved at random, one so often.
@@ -92,7 +92,7 @@ impl Config {
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PASSED_TIMEOUT,
-            evicts: Some(Rule::Pays),
+            evicts: Some(EvictionRule::Pays),
             moves: true,
             shuffles: None,
             swap_memory: None,

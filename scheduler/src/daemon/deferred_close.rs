@@ -18,7 +18,7 @@ use rustix::net::{
     sockopt,
 };
 
-use crate::daemon::threads::pool::Pool;
+use crate::daemon::threads::pool::ThreadPool;
 
 /// Descriptors that the kernel lets a message have (`SCM_MAX_FD`). Those for which there is no room it closes
 /// at once, which is for the loop to avoid.
@@ -33,13 +33,13 @@ const MAX_PLAIN: usize = 16;
 /// Set in the number by which the driver's files of a user are closed: they take as long as the driver does.
 const OF_DRIVER: u64 = 1 << 32;
 
-static THREADS: LazyLock<Pool> = LazyLock::new(|| {
+static THREADS: LazyLock<ThreadPool> = LazyLock::new(|| {
     let starts = |body| {
         let thread = std::thread::Builder::new().name("closer".to_owned());
         // Where there is no thread to be had files stay open until there is one.
         let _ = thread.spawn(body);
     };
-    Pool::new(usize::MAX, starts)
+    ThreadPool::new(usize::MAX, starts)
 });
 /// Files that are not closed yet, by the number under which their user's are closed.
 static UNCLOSED: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());

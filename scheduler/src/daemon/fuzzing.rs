@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mgb_interface::holder::wire::{FromHolder, ToHolder};
-use mgb_probe::mapping::{Mapping, Shared};
+use mgb_probe::mapping::{Mapping, SharedLayout};
 use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, POSTED, Reply, Request, VERSION};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
@@ -28,10 +28,10 @@ use crate::settings;
 
 /// The channel as plain words.
 #[repr(C)]
-struct Words([AtomicU64; CHANNEL_BYTES / 8]);
+struct FuzzedChannel([AtomicU64; CHANNEL_BYTES / 8]);
 
 // SAFETY: it consists of atomics only, and zeros are a valid value of them.
-unsafe impl Shared for Words {}
+unsafe impl SharedLayout for FuzzedChannel {}
 
 /// A channel and what takes requests out of it.
 pub struct Taker {
@@ -71,7 +71,7 @@ impl Taker {
 
     /// Writes a word anywhere.
     pub fn write(&self, at: usize, word: u64) {
-        let words: &Words = self.mapping.shared().expect("it is mapped whole");
+        let words: &FuzzedChannel = self.mapping.shared().expect("it is mapped whole");
         words.0[at].store(word, Ordering::Relaxed);
     }
 

@@ -153,17 +153,17 @@ mod tests {
     use mgb_probe::wire::{Op, Request, Text};
 
     use super::*;
-    use crate::broker::{Program, Rules, Snapshot};
+    use crate::broker::{ProgramId, ServingRules, Snapshot};
     use crate::node::test_gpu;
 
     fn broker() -> Broker {
-        Broker::new(vec![test_gpu(0, 1 << 30, 0)], Rules::new(Policy::Mgb))
+        Broker::new(vec![test_gpu(0, 1 << 30, 0)], ServingRules::new(Policy::Mgb))
     }
 
     /// A task of a program runs and ends.
     fn learn(broker: &mut Broker) {
         broker.arrive(1, 1);
-        broker.identify(1, Program::new(7));
+        broker.identify(1, ProgramId::new(7));
         let request = |op| Request {
             op,
             flags: 0,

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::broker::Program;
+use crate::broker::ProgramId;
 use crate::client::ClientId;
 use crate::daemon::process::family::program_of;
 use crate::daemon::process::marks::Marks;
 use crate::daemon::threads::apart::Apart;
-use crate::daemon::threads::pool::Pool;
+use crate::daemon::threads::pool::ThreadPool;
 use crate::node::health::News;
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
@@ -28,9 +28,9 @@ const MAX_WAITING: usize = 1024;
 const NOBODY: u64 = u64::MAX;
 
 /// An answer that came from a thread beside the loop.
-pub(crate) enum Found {
+pub(crate) enum LookupAnswer {
     /// What a client's process runs.
-    Program(ClientId, Option<Program>),
+    Program(ClientId, Option<ProgramId>),
     /// What holds for a user by these quotas.
     Account(u32, Arc<Quotas>, Account),
     /// What the driver says of a GPU's health.
@@ -42,21 +42,21 @@ pub(crate) enum Found {
 /// Questions and their answers.
 pub(crate) struct Lookups {
     answers: Answers,
-    programs: Pool,
+    programs: ThreadPool,
     marks: Marks,
-    names: Pool,
+    names: ThreadPool,
 }
 
 /// Answers that nobody has taken yet.
 #[derive(Clone)]
 pub(crate) struct Answers {
-    found: Arc<Mutex<Vec<Found>>>,
+    found: Arc<Mutex<Vec<LookupAnswer>>>,
     /// Readable while there are any.
     rings: Arc<OwnedFd>,
 }
 
 impl Answers {
-    fn add(&self, found: Found) {
+    fn add(&self, found: LookupAnswer) {
         self.found.lock().push(found);
         // Where it is full it is readable already.
         let _ = rustix::io::write(&*self.rings, &1u64.to_ne_bytes());
@@ -64,7 +64,7 @@ impl Answers {
 
     /// The driver says this of GPUs' health.
     pub(crate) fn health(&self, news: impl Iterator<Item = (usize, News)>) {
-        news.for_each(|(gpu, news)| self.add(Found::Health(gpu, news)));
+        news.for_each(|(gpu, news)| self.add(LookupAnswer::Health(gpu, news)));
     }
 }
 
@@ -75,7 +75,7 @@ impl Lookups {
         let apart = Apart::new(&rings)?;
         let pool = || {
             let apart = apart.clone();
-            Pool::new(MAX_WAITING, move |body| apart.start(body))
+            ThreadPool::new(MAX_WAITING, move |body| apart.start(body))
         };
         Ok(Lookups {
             answers: Answers {
@@ -107,7 +107,7 @@ impl Lookups {
     pub(crate) fn program(&self, id: ClientId, uid: u32, pid: u32) -> bool {
         let answers = self.answers.clone();
         let is_stuck = self.programs.is_stuck(uid.into());
-        let ask = move || answers.add(Found::Program(id, program_of(pid)));
+        let ask = move || answers.add(LookupAnswer::Program(id, program_of(pid)));
         self.programs.put(uid.into(), ask) && !is_stuck
     }
 
@@ -116,26 +116,27 @@ impl Lookups {
         let answers = self.answers.clone();
         self.names.put(uid.into(), move || {
             let account = quotas.account(uid);
-            answers.add(Found::Account(uid, quotas, account));
+            answers.add(LookupAnswer::Account(uid, quotas, account));
         })
     }
 
     /// What does this file of quotas say?
     pub(crate) fn quotas(&self, file: PathBuf) -> bool {
         let answers = self.answers.clone();
-        self.names
-            .put(NOBODY, move || answers.add(Found::Quotas(Quotas::read(&file))))
+        self.names.put(NOBODY, move || {
+            answers.add(LookupAnswer::Quotas(Quotas::read(&file)))
+        })
     }
 
     /// The answers that have come.
-    pub(crate) fn take(&self) -> Vec<Found> {
+    pub(crate) fn take(&self) -> Vec<LookupAnswer> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&*self.answers.rings, &mut count);
         std::mem::take(&mut *self.answers.found.lock())
     }
 
     /// Waits until there are answers, to this time at most. For the start alone.
-    pub(crate) fn wait_until(&self, time: Instant) -> Vec<Found> {
+    pub(crate) fn wait_until(&self, time: Instant) -> Vec<LookupAnswer> {
         let left = time.saturating_duration_since(Instant::now());
         let left = Timespec {
             tv_sec: left.as_secs() as i64,

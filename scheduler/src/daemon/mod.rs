@@ -60,7 +60,7 @@ pub use error::DaemonError;
 pub use server::Server;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
-pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
+pub fn run(config: Config, node: Box<dyn crate::node::NodeDriver>, stop: OwnedFd) -> Result<(), DaemonError> {
     if accept::identity::own().is_none() && !config.users.are_several() {
         return Err(DaemonError::NoUser);
     }

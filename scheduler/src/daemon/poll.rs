@@ -9,7 +9,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Result;
 
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 const AT_ONCE: Timespec = Timespec {
     tv_sec: 0,
@@ -36,7 +36,7 @@ impl Poll {
     /// An epoll that watches for the order to stop.
     pub(crate) fn new(stop: OwnedFd) -> Result<Poll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &stop, Source::Stop.data(), EventFlags::IN)?;
+        epoll::add(&epoll, &stop, EventSource::Stop.data(), EventFlags::IN)?;
         Ok(Poll {
             epoll,
             _stop: stop,
@@ -46,12 +46,12 @@ impl Poll {
     }
 
     /// Watches a file from now on.
-    pub(crate) fn watch(&self, file: impl AsFd, source: Source, flags: EventFlags) -> Result<()> {
+    pub(crate) fn watch(&self, file: impl AsFd, source: EventSource, flags: EventFlags) -> Result<()> {
         epoll::add(&self.epoll, file, source.data(), flags)
     }
 
     /// Watches a file for something else. False: it is not watched.
-    pub(crate) fn watch_for(&self, file: impl AsFd, source: Source, flags: EventFlags) -> bool {
+    pub(crate) fn watch_for(&self, file: impl AsFd, source: EventSource, flags: EventFlags) -> bool {
         epoll::modify(&self.epoll, file, source.data(), flags).is_ok()
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mgb_probe::Gpu;
 use mgb_probe::view::{OwnerView, QuotasView};
 
-use crate::daemon::lookups::{Found, LOOKUP_TIMEOUT, Lookups};
+use crate::daemon::lookups::{LOOKUP_TIMEOUT, LookupAnswer, Lookups};
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
 
@@ -26,12 +26,12 @@ pub(crate) struct QuotaFile {
     /// The GPUs that are shared.
     gpus: Vec<Gpu>,
     mistake: Option<String>,
-    users: BTreeMap<u32, Known>,
+    users: BTreeMap<u32, UserAccount>,
 }
 
 /// What is known of a user's account.
 #[derive(Debug)]
-enum Known {
+enum UserAccount {
     /// It was asked for then.
     Asked(Duration),
     Account(Account),
@@ -77,9 +77,9 @@ impl QuotaFile {
         }
         if !self.quotas.name_groups() {
             let account = self.quotas.account_without_groups(uid);
-            self.users.insert(uid, Known::Account(account));
+            self.users.insert(uid, UserAccount::Account(account));
         } else if lookups.account(uid, self.quotas.clone()) {
-            self.users.insert(uid, Known::Asked(now));
+            self.users.insert(uid, UserAccount::Asked(now));
         }
     }
 
@@ -87,7 +87,7 @@ impl QuotaFile {
     pub(crate) fn found(&mut self, uid: u32, by: &Arc<Quotas>, account: Account) -> bool {
         let is_right = Arc::ptr_eq(by, &self.quotas) && self.users.contains_key(&uid);
         if is_right {
-            self.users.insert(uid, Known::Account(account));
+            self.users.insert(uid, UserAccount::Account(account));
         }
         is_right
     }
@@ -95,18 +95,18 @@ impl QuotaFile {
     /// Whether an answer about the user may still come in time.
     pub(crate) fn are_asked(&self, uid: u32, now: Duration) -> bool {
         let is_young = |asked: Duration| now.saturating_sub(asked) < LOOKUP_TIMEOUT;
-        matches!(self.users.get(&uid), Some(Known::Asked(asked)) if is_young(*asked))
+        matches!(self.users.get(&uid), Some(UserAccount::Asked(asked)) if is_young(*asked))
     }
 
     /// Whether it is not known what holds for the user.
     pub(crate) fn is_unknown(&self, uid: u32) -> bool {
-        !matches!(self.users.get(&uid), Some(Known::Account(_)))
+        !matches!(self.users.get(&uid), Some(UserAccount::Account(_)))
     }
 
     /// What holds for a user, as far as that is known.
     pub(crate) fn account(&self, uid: u32) -> Account {
         match self.users.get(&uid) {
-            Some(Known::Account(account)) => account.clone(),
+            Some(UserAccount::Account(account)) => account.clone(),
             _ => self.quotas.account_without_groups(uid),
         }
     }
@@ -159,7 +159,7 @@ fn named(file: PathBuf, lookups: &Lookups) -> Option<Result<Quotas, QuotasError>
         .wait_until(until)
         .into_iter()
         .find_map(|found| match found {
-            Found::Quotas(read) => Some(read),
+            LookupAnswer::Quotas(read) => Some(read),
             _ => None,
         })
 }

@@ -6,7 +6,7 @@ use crate::client::ClientId;
 
 /// What an event is about. Travels through epoll as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     Listener,
     Stop,
     Guest(u64),
@@ -18,35 +18,35 @@ pub(crate) enum Source {
     Lookups,
 }
 
-impl Source {
+impl EventSource {
     pub(crate) fn data(self) -> epoll::EventData {
         let (kind, id) = match self {
-            Source::Listener => (0, 0),
-            Source::Stop => (1, 0),
-            Source::Guest(id) => (2, id),
-            Source::Socket(id) => (3, id),
-            Source::Doorbell(id) => (4, id),
-            Source::Process(id) => (5, id),
-            Source::Holder => (6, 0),
-            Source::Reload => (7, 0),
-            Source::Lookups => (8, 0),
+            EventSource::Listener => (0, 0),
+            EventSource::Stop => (1, 0),
+            EventSource::Guest(id) => (2, id),
+            EventSource::Socket(id) => (3, id),
+            EventSource::Doorbell(id) => (4, id),
+            EventSource::Process(id) => (5, id),
+            EventSource::Holder => (6, 0),
+            EventSource::Reload => (7, 0),
+            EventSource::Lookups => (8, 0),
         };
         epoll::EventData::new_u64(kind << 56 | id)
     }
 
-    pub(crate) fn from_data(data: epoll::EventData) -> Option<Source> {
+    pub(crate) fn from_data(data: epoll::EventData) -> Option<EventSource> {
         let word = data.u64();
         let id = word & ((1 << 56) - 1);
         Some(match word >> 56 {
-            0 => Source::Listener,
-            1 => Source::Stop,
-            2 => Source::Guest(id),
-            3 => Source::Socket(id),
-            4 => Source::Doorbell(id),
-            5 => Source::Process(id),
-            6 => Source::Holder,
-            7 => Source::Reload,
-            8 => Source::Lookups,
+            0 => EventSource::Listener,
+            1 => EventSource::Stop,
+            2 => EventSource::Guest(id),
+            3 => EventSource::Socket(id),
+            4 => EventSource::Doorbell(id),
+            5 => EventSource::Process(id),
+            6 => EventSource::Holder,
+            7 => EventSource::Reload,
+            8 => EventSource::Lookups,
             _ => return None,
         })
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn holder(client: ClientId, gpu: usize, bytes: u64) -> Holder {
-    Holder {
+fn holder(client: ClientId, gpu: usize, bytes: u64) -> GpuProcess {
+    GpuProcess {
         client,
         gpu,
         reserved: bytes,
@@ -26,7 +26,7 @@ fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
     }
 }
 
-const FULL: Room = Room {
+const FULL: GpuRoom = GpuRoom {
     left: 0,
     hidden: 0,
     context: 0,
@@ -34,8 +34,8 @@ const FULL: Room = Room {
     full: false,
 };
 
-fn swap(client: ClientId, gpu: usize, whose: ClientId) -> Option<Way> {
-    Some(Way::Swap { client, gpu, whose })
+fn swap(client: ClientId, gpu: usize, whose: ClientId) -> Option<Remedy> {
+    Some(Remedy::Swap { client, gpu, whose })
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn nobody_is_disturbed_while_somebody_can_go_on() {
     holders[1].waits = false;
     assert_eq!(resolve(&holders, &requests, &[FULL]), None);
     holders[1].waits = true;
-    let soon = Room {
+    let soon = GpuRoom {
         reclaiming: true,
         ..FULL
     };
@@ -71,7 +71,7 @@ fn a_newcomer_disturbs_nobody() {
 #[test]
 fn what_foreign_programs_hold_is_waited_for() {
     for (left, hidden) in [(4, 0), (3, 1), (0, 9)] {
-        let room = Room { left, hidden, ..FULL };
+        let room = GpuRoom { left, hidden, ..FULL };
         assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(1, 1, 5)], &[room]), None);
     }
 }
@@ -80,7 +80,7 @@ fn what_foreign_programs_hold_is_waited_for() {
 /// helps.
 #[test]
 fn what_is_outside_the_ledger_does_not_keep_a_ring_closed() {
-    let room = Room {
+    let room = GpuRoom {
         left: 3,
         hidden: 2,
         ..FULL
@@ -136,7 +136,7 @@ fn who_cannot_swap_is_refused_rather_than_waited_for() {
     ];
     assert_eq!(
         resolve(&holders, &requests, &[FULL]),
-        Some(Way::Refuse { client: 2 })
+        Some(Remedy::Refuse { client: 2 })
     );
     holders[1].waits = false;
     assert_eq!(resolve(&holders, &requests, &[FULL]), None);
@@ -144,13 +144,13 @@ fn who_cannot_swap_is_refused_rather_than_waited_for() {
 
 #[test]
 fn one_that_wants_to_be_alone_is_let_in_where_all_others_wait() {
-    let room = Room { left: 9, ..FULL };
+    let room = GpuRoom { left: 9, ..FULL };
     let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
     let alone = Blocked {
         alone: true,
         ..blocked(2, 1, 0)
     };
-    let way = |client| Some(Way::Admit { client, gpu: 0 });
+    let way = |client| Some(Remedy::Admit { client, gpu: 0 });
     // The senior one waits for something that no swap makes.
     let senior = Blocked {
         bytes: 99,
@@ -172,11 +172,11 @@ fn one_that_wants_to_be_alone_is_let_in_where_all_others_wait() {
 fn nobody_is_let_in_beside_one_that_is_alone_before_swaps_have_failed() {
     let mut holders = [holder(1, 0, 5), holder(2, 1, 5), holder(2, 0, 0)];
     holders[0].alone = true;
-    let rooms = [Room { left: 9, ..FULL }, FULL];
+    let rooms = [GpuRoom { left: 9, ..FULL }, FULL];
     let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
     assert_eq!(resolve(&holders, &requests, &rooms), swap(2, 1, 1));
     holders[1].swappable = 0;
-    let way = Some(Way::Admit { client: 2, gpu: 0 });
+    let way = Some(Remedy::Admit { client: 2, gpu: 0 });
     assert_eq!(resolve(&holders, &requests, &rooms), way);
     holders[0].waits = false;
     assert_eq!(resolve(&holders, &requests, &rooms), None);
@@ -184,21 +184,21 @@ fn nobody_is_let_in_beside_one_that_is_alone_before_swaps_have_failed() {
 
 #[test]
 fn a_newcomer_that_waited_very_long_begins_where_all_others_wait() {
-    let room = Room { left: 9, ..FULL };
+    let room = GpuRoom { left: 9, ..FULL };
     let aged = Blocked {
         alone: true,
         aged: true,
         ..blocked(2, 1, 0)
     };
     let holders = [holder(1, 0, 5)];
-    let way = Some(Way::Admit { client: 2, gpu: 0 });
+    let way = Some(Remedy::Admit { client: 2, gpu: 0 });
     assert_eq!(
         beside(&holders, &[aged], &[room]),
         None,
         "the other does not wait"
     );
     assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &[room]), way);
-    let full = [Room { full: true, ..room }];
+    let full = [GpuRoom { full: true, ..room }];
     assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &full), None);
 }
 

@@ -26,16 +26,16 @@
 
 use std::time::Duration;
 
-use super::{Idle, LEAST_STAY, Lack, Speed};
+use super::{IdleProcess, LEAST_STAY, Lack, Speed};
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 
 /// A process that has work under way on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// The client.
+    /// The process's number as a client.
     pub client: ClientId,
-    /// GPU index.
+    /// Index of the GPU.
     pub gpu: usize,
     /// Warps of its largest launch there.
     pub warps: u64,
@@ -45,9 +45,9 @@ pub struct Busy {
 
 /// The GPUs, and who is there.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct GpuActivity<'a> {
     /// The processes that have no work.
-    pub idle: &'a [Idle],
+    pub idle: &'a [IdleProcess],
     /// The processes that have some.
     pub busy: &'a [Busy],
     /// Warps that each GPU holds.
@@ -55,8 +55,14 @@ pub struct Seen<'a> {
 }
 
 /// Whom to evict from which GPU, in the words of [`super::choose`].
-pub fn choose(lacks: &[Lack], seen: &Seen<'_>, mut closed: GpuSet, speed: Speed, mut host: u64) -> Vec<Idle> {
-    let mut chosen: Vec<Idle> = Vec::new();
+pub fn choose(
+    lacks: &[Lack],
+    seen: &GpuActivity<'_>,
+    mut closed: GpuSet,
+    speed: Speed,
+    mut host: u64,
+) -> Vec<IdleProcess> {
+    let mut chosen: Vec<IdleProcess> = Vec::new();
     for lack in lacks {
         let ways = lack.gpus.iter().filter(|(gpu, _)| !closed.contains(gpu));
         let way = ways
@@ -72,7 +78,13 @@ pub fn choose(lacks: &[Lack], seen: &Seen<'_>, mut closed: GpuSet, speed: Speed,
 
 /// The least frequently used memory on a GPU that gives so many bytes, if the request may run there now, and
 /// if the copy hides.
-fn way_on(gpu: usize, bytes: u64, lack: &Lack, seen: &Seen<'_>, speed: Speed) -> Option<Vec<Idle>> {
+fn way_on(
+    gpu: usize,
+    bytes: u64,
+    lack: &Lack,
+    seen: &GpuActivity<'_>,
+    speed: Speed,
+) -> Option<Vec<IdleProcess>> {
     let max_warps = seen.max_warps.get(gpu).copied()?;
     let others = seen
         .busy
@@ -86,7 +98,7 @@ fn way_on(gpu: usize, bytes: u64, lack: &Lack, seen: &Seen<'_>, speed: Speed) ->
     if shortest.is_some() && warps > max_warps {
         return None;
     }
-    let there = |own: &&Idle| own.gpu == gpu && own.client != lack.client && is_used(own);
+    let there = |own: &&IdleProcess| own.gpu == gpu && own.client != lack.client && is_used(own);
     let way = least_used(seen.idle.iter().filter(there).copied().collect(), bytes)?;
     let hides = shortest.is_none_or(|kernel| speed.one_way(bytes_of(&way)) <= kernel);
     hides.then_some(way)
@@ -94,12 +106,12 @@ fn way_on(gpu: usize, bytes: u64, lack: &Lack, seen: &Seen<'_>, speed: Speed) ->
 
 /// Whether the launch for which memory came back has run: until then launch and memory are one request. A
 /// process that launches nothing then keeps its memory for [`LEAST_STAY`] only.
-fn is_used(own: &Idle) -> bool {
+fn is_used(own: &IdleProcess) -> bool {
     own.idle <= own.stays || own.stays >= LEAST_STAY
 }
 
 /// The least frequently used of them that together give so many bytes. `None`: all together have too little.
-fn least_used(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
+fn least_used(mut there: Vec<IdleProcess>, bytes: u64) -> Option<Vec<IdleProcess>> {
     there.sort_by_key(|own| (own.uses, own.bytes, own.client));
     let mut way = Vec::new();
     let mut given = 0u64;
@@ -113,7 +125,7 @@ fn least_used(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
     (given >= bytes && bytes > 0).then_some(way)
 }
 
-fn bytes_of(way: &[Idle]) -> u64 {
+fn bytes_of(way: &[IdleProcess]) -> u64 {
     way.iter().map(|own| own.bytes).sum()
 }
 
@@ -134,8 +146,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn idle(client: ClientId, gib: u64, uses: u64) -> Idle {
-        Idle {
+    fn idle(client: ClientId, gib: u64, uses: u64) -> IdleProcess {
+        IdleProcess {
             client,
             gpu: 0,
             bytes: gib * GIB,
@@ -166,8 +178,8 @@ mod tests {
         }
     }
 
-    fn clients(lacks: &[Lack], idle: &[Idle], busy: &[Busy]) -> Vec<ClientId> {
-        let seen = Seen {
+    fn clients(lacks: &[Lack], idle: &[IdleProcess], busy: &[Busy]) -> Vec<ClientId> {
+        let seen = GpuActivity {
             idle,
             busy,
             max_warps: &[WARPS],
@@ -236,7 +248,7 @@ mod tests {
     fn a_gpu_has_one_eviction_at_a_time_and_the_host_room_for_it() {
         let there = [idle(1, 4, 1), idle(2, 4, 2)];
         assert_eq!(clients(&[lack(4), lack(4)], &there, &[]), [1]);
-        let seen = Seen {
+        let seen = GpuActivity {
             idle: &there,
             busy: &[],
             max_warps: &[WARPS],

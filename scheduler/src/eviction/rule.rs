@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Whose idle memory is evicted, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
+pub enum EvictionRule {
     /// Who has been idle for so long that both copies pay: [`super::choose`].
     #[default]
     Pays,
@@ -13,16 +13,17 @@ pub enum Rule {
     FlexGpu,
 }
 
-impl Rule {
+impl EvictionRule {
     /// All, by their names.
-    pub const NAMES: [(&str, Rule); 2] = [("pays", Rule::Pays), ("flexgpu", Rule::FlexGpu)];
+    pub const NAMES: [(&str, EvictionRule); 2] =
+        [("pays", EvictionRule::Pays), ("flexgpu", EvictionRule::FlexGpu)];
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for EvictionRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Rule::Pays => "pays",
-            Rule::FlexGpu => "flexgpu",
+            EvictionRule::Pays => "pays",
+            EvictionRule::FlexGpu => "flexgpu",
         })
     }
 }
@@ -32,11 +33,11 @@ impl fmt::Display for Rule {
 #[error("there is no rule of eviction {0}: use pays or flexgpu")]
 pub struct UnknownRule(String);
 
-impl FromStr for Rule {
+impl FromStr for EvictionRule {
     type Err = UnknownRule;
 
-    fn from_str(text: &str) -> Result<Rule, UnknownRule> {
-        let named = Rule::NAMES.iter().find(|(name, _)| *name == text);
+    fn from_str(text: &str) -> Result<EvictionRule, UnknownRule> {
+        let named = EvictionRule::NAMES.iter().find(|(name, _)| *name == text);
         named
             .map(|(_, rule)| *rule)
             .ok_or_else(|| UnknownRule(text.to_owned()))
@@ -49,9 +50,9 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        for (name, rule) in Rule::NAMES {
+        for (name, rule) in EvictionRule::NAMES {
             assert_eq!((rule.to_string(), name.parse()), (name.to_owned(), Ok(rule)));
         }
-        assert!("lru".parse::<Rule>().is_err());
+        assert!("lru".parse::<EvictionRule>().is_err());
     }
 }

@@ -15,7 +15,7 @@ use crate::channel_memory::ChannelMemory;
 const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process, and what is held of it.
-pub(super) struct Held {
+pub(super) struct HeldProcess {
     /// Which `mgbd` named it, counted from the holder's start: only that one says what becomes of it.
     pub(super) mgbd: u64,
     /// That `mgbd`'s number for it.
@@ -26,7 +26,7 @@ pub(super) struct Held {
     /// `None` once it has ended.
     process: Option<OwnedFd>,
     channel: Option<ChannelMemory>,
-    line: Option<Line>,
+    line: Option<ClientConnection>,
     files: Vec<OwnedFd>,
     /// Until when its files are kept without an `mgbd`.
     until: Option<Instant>,
@@ -34,25 +34,28 @@ pub(super) struct Held {
 
 /// What a client speaks to `mgbd` through. As long as it is open, the client does not notice that there is
 /// none.
-struct Line {
+struct ClientConnection {
     memory: OwnedFd,
     socket: OwnedFd,
     doorbell: OwnedFd,
 }
 
-impl Held {
+impl HeldProcess {
     /// With a client's pidfd, channel and perhaps socket and doorbell; `None` if these are not they.
-    pub(super) fn new(mgbd: u64, id: u64, pid: u32, files: Vec<OwnedFd>) -> Option<Held> {
+    pub(super) fn new(mgbd: u64, id: u64, pid: u32, files: Vec<OwnedFd>) -> Option<HeldProcess> {
         let mut files = files.into_iter();
         let (process, memory) = (files.next()?, files.next()?);
         // Without it the process counts as idle.
         let channel = ChannelMemory::new(&memory, false).ok();
-        let line = files.next().zip(files.next()).map(|(socket, doorbell)| Line {
-            memory,
-            socket,
-            doorbell,
-        });
-        Some(Held {
+        let line = files
+            .next()
+            .zip(files.next())
+            .map(|(socket, doorbell)| ClientConnection {
+                memory,
+                socket,
+                doorbell,
+            });
+        Some(HeldProcess {
             mgbd,
             id,
             pid,

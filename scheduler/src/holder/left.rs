@@ -9,14 +9,14 @@ use rustix::io::Errno;
 
 /// What an `mgbd` leaves to the next one.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct Handover {
     /// Where clients connect.
     pub(super) listener: Option<OwnedFd>,
-    /// Its journal.
+    /// The journal that it wrote.
     pub(super) journal: Option<OwnedFd>,
 }
 
-impl Left {
+impl Handover {
     /// Gives it to an `mgbd`, until then.
     pub(super) fn hand_over(&self, mgbd: &OwnedFd, until: Instant) -> Result<(), Errno> {
         if let Some(listener) = &self.listener {

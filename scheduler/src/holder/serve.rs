@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use super::again::{Again, Starter};
 use super::candidate::{Candidate, DEATH_TIMEOUT, has_hung_up};
 use super::guests::Guests;
-use super::held::Held;
-use super::left::Left;
+use super::held::HeldProcess;
+use super::left::Handover;
 use super::mps::Mps;
 use super::watched_mps::WatchedMps;
 use crate::note::clear_away;
@@ -61,7 +61,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
     rustix::io::ioctl_fionbio(&line, true)
         .map_err(|error| HoldError::System("set up the line to mgbd", error))?;
     guests.welcome(line);
-    let mut holder = Holder {
+    let mut holder = HolderServer {
         mgbd_socket: mgbd.to_owned(),
         guests,
         mgbd: None,
@@ -70,7 +70,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
         mgbd_pid: 0,
         mgbds: 0,
         held: Vec::new(),
-        left: Left::default(),
+        left: Handover::default(),
         starter: Starter::new(again),
         is_wanted: false,
         mps: WatchedMps::new(Mps::of(mgbd, control)),
@@ -86,7 +86,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
     Ok(())
 }
 
-struct Holder {
+struct HolderServer {
     /// Where `mgbd` listens.
     mgbd_socket: PathBuf,
     guests: Guests,
@@ -100,8 +100,8 @@ struct Holder {
     mgbd_pid: u32,
     /// How many there have been.
     mgbds: u64,
-    held: Vec<Held>,
-    left: Left,
+    held: Vec<HeldProcess>,
+    left: Handover,
     starter: Starter,
     /// Somebody connected while there was no `mgbd`.
     is_wanted: bool,
@@ -129,7 +129,7 @@ enum What {
     Wanted,
 }
 
-impl Holder {
+impl HolderServer {
     fn wait(&mut self) -> Result<(), HoldError> {
         let mut whats = vec![What::Listener];
         let mut fds = vec![PollFd::new(&self.guests.listener, PollFlags::IN)];
@@ -206,7 +206,7 @@ impl Holder {
             };
             (since + grace).max(self.look)
         });
-        let due = self.held.iter().filter_map(Held::due);
+        let due = self.held.iter().filter_map(HeldProcess::due);
         let waits = self.alone_since.filter(|_| self.has_waiting());
         let due = due
             .chain(waits.map(|since| since + RETURN))
@@ -331,12 +331,12 @@ impl Holder {
 
     /// Whether a client waits for an `mgbd` to come, perhaps without knowing it.
     fn has_waiting(&self) -> bool {
-        self.held.iter().any(Held::waits)
+        self.held.iter().any(HeldProcess::waits)
     }
 
     /// Nobody comes after the last `mgbd`.
     fn hang_up(&mut self) {
-        self.left = Left::default();
+        self.left = Handover::default();
         for held in &mut self.held {
             held.hang_up();
         }
@@ -356,12 +356,13 @@ impl Holder {
                 }
             };
             let now = self.mgbds;
-            let at = |held: &[Held], id| held.iter().position(|held| (held.mgbd, held.id) == (now, id));
+            let at =
+                |held: &[HeldProcess], id| held.iter().position(|held| (held.mgbd, held.id) == (now, id));
             match message {
                 ToHolder::Listener => self.left.listener = files.pop(),
                 ToHolder::Journal => self.left.journal = files.pop(),
                 ToHolder::Client { id, pid } => {
-                    self.held.extend(Held::new(now, id, pid, files));
+                    self.held.extend(HeldProcess::new(now, id, pid, files));
                 }
                 ToHolder::Granted { id } => {
                     if let Some(at) = at(&self.held, id) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::entries::{Arrival, Context, Holding, TaskKey};
+use super::entries::{Arrival, ContextCharge, Holding, TaskKey};
 use crate::client::ClientId;
 
 /// Entries that have changed, by their names.
@@ -25,17 +25,17 @@ impl Touched {
 }
 
 /// A task, and the room that waits for it elsewhere.
-pub type Task = (Holding, Option<Arrival>);
+pub type TaskHolding = (Holding, Option<Arrival>);
 
 /// Entries as they are now; without one: it is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Tasks.
+    /// Tasks by client and number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<(TaskKey, Option<Task>)>,
+    pub tasks: Vec<(TaskKey, Option<TaskHolding>)>,
     /// Contexts of clients, by GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contexts: Vec<(ClientId, usize, Option<Context>)>,
+    pub contexts: Vec<(ClientId, usize, Option<ContextCharge>)>,
 }
 
 impl Changes {

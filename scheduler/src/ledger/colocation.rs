@@ -22,7 +22,7 @@ impl Holding {
 /// The processes on a GPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnGpu {
-    /// Processes there.
+    /// How many processes are there.
     pub count: u32,
     /// The clients there, with what dead ones left running.
     pub present: ClientSet,

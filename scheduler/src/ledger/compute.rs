@@ -3,7 +3,7 @@
 
 use super::{Ledger, TaskKey};
 use crate::client::ClientId;
-use crate::sms::{Launch, Shape, Sms};
+use crate::sms::{SmShape, Sms, TaskLaunch};
 
 impl Ledger {
     /// The multiprocessors of each GPU.
@@ -13,12 +13,12 @@ impl Ledger {
 
     /// Enters the blocks of a granted task: as many as find a place, since a task may be let in beside others
     /// that only wait.
-    pub fn compute(&mut self, key: TaskKey, launch: &Launch) {
+    pub fn compute(&mut self, key: TaskKey, launch: &TaskLaunch) {
         let Some(holding) = self.tasks.get(&key).filter(|holding| holding.running) else {
             return;
         };
         let sms = &mut self.sms[holding.gpu];
-        let shape = Shape::of(launch, sms.kind());
+        let shape = SmShape::of(launch, sms.kind());
         let spread = sms.spread(&shape);
         sms.charge(&shape, &spread);
         self.computing.insert(key, (shape, spread));

@@ -4,7 +4,7 @@
 //! What programs of its kind took before is kept for it until it has taken it: the driver shows that from
 //! then on.
 
-use super::{Context, Ledger};
+use super::{ContextCharge, Ledger};
 use crate::client::ClientId;
 
 impl Ledger {
@@ -92,7 +92,7 @@ impl Ledger {
 
     pub(super) fn make_context(&mut self, client: ClientId, gpu: usize, overhead: u64) {
         let bytes = self.gpus[gpu].context_bytes;
-        let context = Context {
+        let context = ContextCharge {
             bytes,
             overhead,
             taken: 0,
@@ -105,7 +105,7 @@ impl Ledger {
         self.processes[gpu] += 1;
     }
 
-    pub(super) fn end_context(&mut self, client: ClientId, gpu: usize) -> Option<Context> {
+    pub(super) fn end_context(&mut self, client: ClientId, gpu: usize) -> Option<ContextCharge> {
         let context = self.contexts.remove(&(client, gpu))?;
         self.touched.context(client, gpu);
         self.charges[gpu].contexts -= context.bytes;

@@ -20,9 +20,9 @@ pub struct TaskKey {
 /// What a task holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// GPU index.
+    /// Index of the task's GPU.
     pub gpu: usize,
-    /// Bytes reserved.
+    /// Bytes reserved for it.
     pub reserved: u64,
     /// The most bytes that it had reserved at once.
     pub peak: u64,
@@ -52,13 +52,13 @@ pub struct Holding {
     #[serde(default)]
     pub may_rest: bool,
     /// What of the time since then does not count.
-    #[serde(default, skip_serializing_if = "Away::is_none")]
-    pub away: Away,
+    #[serde(default, skip_serializing_if = "EvictedTime::is_none")]
+    pub away: EvictedTime,
 }
 
 /// What a process is charged on a GPU beside its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Context {
+pub struct ContextCharge {
     /// Bytes of an ordinary context.
     pub bytes: u64,
     /// Bytes that the process is expected to take beside that, and has not taken yet: modules, libraries'
@@ -89,7 +89,7 @@ pub struct Reclaiming {
     pub id: u64,
     /// The client that died.
     pub client: ClientId,
-    /// GPU index.
+    /// Index of the GPU.
     pub gpu: usize,
     /// Bytes charged: reservations and context.
     pub bytes: u64,
@@ -104,11 +104,11 @@ pub enum LedgerError {
     /// It does not fit.
     #[error("GPU {gpu} has room for {room} bytes, not for {wanted}")]
     Full {
-        /// GPU index.
+        /// Index of the GPU.
         gpu: usize,
         /// Bytes asked for, with the context where one is needed.
         wanted: u64,
-        /// Bytes free.
+        /// Bytes that are free.
         room: u64,
     },
     /// The task is not in the ledger, or already is.
@@ -123,11 +123,11 @@ pub struct Charges {
     pub reserved: u64,
     /// What their running tasks are expected to need beyond those.
     pub headroom: u64,
-    /// Their contexts.
+    /// Contexts of living processes.
     pub contexts: u64,
     /// What the processes are expected to take beside their tasks and contexts.
     pub overhead: u64,
-    /// Dead processes.
+    /// What dead processes had, until it is free.
     pub reclaiming: u64,
     /// Warps of running tasks.
     pub warps: u64,
@@ -166,7 +166,7 @@ impl Charges {
 
 /// When a task had its memory in the host, and what was said of its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Away {
+pub struct EvictedTime {
     /// For how long, before the last time.
     pub before: Duration,
     /// Since when it has it there now; `None`: it has not.
@@ -175,9 +175,9 @@ pub struct Away {
     pub is_told: bool,
 }
 
-impl Away {
+impl EvictedTime {
     fn is_none(&self) -> bool {
-        *self == Away::default()
+        *self == EvictedTime::default()
     }
 
     pub(super) fn until(&self, now: Duration) -> Duration {

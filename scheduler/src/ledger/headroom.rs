@@ -2,7 +2,7 @@
 //! reserved, so that nobody else is placed there, and only the task itself can grow into it. Clients are not
 //! told of it.
 //!
-//! It is a wish, as what is kept for a process's overhead is ([`super::Context`]): whoever finds that it is
+//! It is a wish, as what is kept for a process's overhead is ([`super::ContextCharge`]): whoever finds that it is
 //! in the way has the ledger forgo both. It ends with the task, and when the task's memory goes to the host,
 //! and never comes back.
 

@@ -21,7 +21,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
         may_rest: false,
-        away: Away::default(),
+        away: EvictedTime::default(),
     }
 }
 
@@ -209,7 +209,7 @@ fn company_is_room_or_a_running_task() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum LedgerStep {
     Grant {
         client: u64,
         task: u64,
@@ -268,7 +268,7 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LedgerStep> {
     let (client, task, bytes) = (0..4u64, 0..4u64, 0..70u64);
     prop_oneof![
         (
@@ -281,8 +281,8 @@ fn step() -> impl Strategy<Value = Step> {
             any::<u32>(),
             any::<bool>()
         )
-            .prop_map(
-                |(client, task, gpu, bytes, expected, overhead, warps, whole)| Step::Grant {
+            .prop_map(|(client, task, gpu, bytes, expected, overhead, warps, whole)| {
+                LedgerStep::Grant {
                     client,
                     task,
                     gpu,
@@ -290,35 +290,40 @@ fn step() -> impl Strategy<Value = Step> {
                     expected,
                     overhead,
                     warps: warps.into(),
-                    whole
+                    whole,
                 }
-            ),
-        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Grow {
+            }),
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| LedgerStep::Grow {
             client,
             task,
             bytes
         }),
-        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Shrink {
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| LedgerStep::Shrink {
             client,
             task,
             bytes
         }),
-        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Swap {
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| LedgerStep::Swap {
             client,
             task,
             bytes
         }),
-        (0..3usize, proptest::option::of(client.clone())).prop_map(|(gpu, only)| Step::Forgo { gpu, only }),
-        (client.clone(), 0..3usize, 0..40u64).prop_map(|(client, gpu, bytes)| Step::Takes {
+        (0..3usize, proptest::option::of(client.clone()))
+            .prop_map(|(gpu, only)| LedgerStep::Forgo { gpu, only }),
+        (client.clone(), 0..3usize, 0..40u64).prop_map(|(client, gpu, bytes)| LedgerStep::Takes {
             client,
             gpu,
             bytes
         }),
-        (client.clone(), task, bytes).prop_map(|(client, task, kept)| Step::End { client, task, kept }),
-        (client, any::<bool>()).prop_map(|(client, exec)| Step::Die { client, exec }),
-        (0..8usize).prop_map(|which| Step::Freed { which }),
-        (0..4u64, 0..4u64, 0..3usize).prop_map(|(client, task, gpu)| Step::Expect { client, task, gpu }),
-        (0..4u64, 0..4u64, any::<bool>()).prop_map(|(client, task, comes)| Step::Arrive {
+        (client.clone(), task, bytes).prop_map(|(client, task, kept)| LedgerStep::End { client, task, kept }),
+        (client, any::<bool>()).prop_map(|(client, exec)| LedgerStep::Die { client, exec }),
+        (0..8usize).prop_map(|which| LedgerStep::Freed { which }),
+        (0..4u64, 0..4u64, 0..3usize).prop_map(|(client, task, gpu)| LedgerStep::Expect {
+            client,
+            task,
+            gpu
+        }),
+        (0..4u64, 0..4u64, any::<bool>()).prop_map(|(client, task, comes)| LedgerStep::Arrive {
             client,
             task,
             comes
@@ -335,7 +340,7 @@ proptest! {
         let mut ledger = Ledger::new(gpus, false);
         for step in steps {
             match step {
-                Step::Grant { client, task, gpu, bytes, expected, overhead, warps, whole } => {
+                LedgerStep::Grant { client, task, gpu, bytes, expected, overhead, warps, whole } => {
                     let beside = if ledger.has_context(client, gpu) { 0 } else { overhead };
                     let fits = ledger.cost(client, gpu, bytes.max(expected)) + beside <= ledger.room(gpu);
                     let key = TaskKey { client, task };
@@ -344,19 +349,19 @@ proptest! {
                     let entry = Holding { whole_process: whole, ..expects };
                     prop_assert_eq!(ledger.grant(key, entry, overhead).is_ok(), fits && !known);
                 }
-                Step::Grow { client, task, bytes } => {
+                LedgerStep::Grow { client, task, bytes } => {
                     let key = TaskKey { client, task };
                     let has_room = |held: &Holding| bytes <= ledger.room(held.gpu) + held.headroom();
                     let fits = ledger.task(key).is_some_and(has_room);
                     prop_assert_eq!(ledger.grow(key, bytes).is_ok(), fits);
                 }
-                Step::Shrink { client, task, bytes } => {
+                LedgerStep::Shrink { client, task, bytes } => {
                     let _ = ledger.shrink(TaskKey { client, task }, bytes);
                 }
-                Step::Swap { client, task, bytes } => {
+                LedgerStep::Swap { client, task, bytes } => {
                     let _ = ledger.swap(TaskKey { client, task }, bytes);
                 }
-                Step::Forgo { gpu, only } => {
+                LedgerStep::Forgo { gpu, only } => {
                     ledger.forgo(gpu, only);
                     let mut kept = ledger.tasks().filter(|(key, held)| {
                         held.gpu == gpu && only.is_none_or(|only| key.client == only) && held.headroom() > 0
@@ -365,7 +370,7 @@ proptest! {
                     let overhead = |client| ledger.overhead_of(client, gpu);
                     prop_assert!((0..4).all(|client| only.is_some_and(|only| client != only) || overhead(client) == 0));
                 }
-                Step::Takes { client, gpu, bytes } => {
+                LedgerStep::Takes { client, gpu, bytes } => {
                     let before = ledger.overhead_of(client, gpu);
                     ledger.has_taken(client, gpu, bytes);
                     let kept = ledger.overhead_of(client, gpu);
@@ -373,20 +378,20 @@ proptest! {
                     let taken = if ledger.has_context(client, gpu) { bytes } else { 0 };
                     prop_assert!(ledger.taken(gpu) >= taken);
                 }
-                Step::End { client, task, kept } => {
+                LedgerStep::End { client, task, kept } => {
                     let _ = ledger.end(TaskKey { client, task }, kept);
                 }
-                Step::Die { client, exec } => {
+                LedgerStep::Die { client, exec } => {
                     ledger.die(client, exec, Duration::ZERO);
                 }
-                Step::Expect { client, task, gpu } => {
+                LedgerStep::Expect { client, task, gpu } => {
                     let key = TaskKey { client, task };
                     let is_new = ledger.arrival(key).is_none();
                     let cost = ledger.cost_of_arrival(key, gpu);
                     let fits = is_new && cost.is_ok_and(|cost| cost <= ledger.room(gpu));
                     prop_assert_eq!(ledger.expect_arrival(key, gpu, 1).is_ok(), fits);
                 }
-                Step::Arrive { client, task, comes } => {
+                LedgerStep::Arrive { client, task, comes } => {
                     let key = TaskKey { client, task };
                     let before = (ledger.arrival(key), ledger.task(key).map(|held| held.gpu));
                     if comes {
@@ -399,7 +404,7 @@ proptest! {
                     }
                     prop_assert_eq!(ledger.arrival(key), None);
                 }
-                Step::Freed { which } => {
+                LedgerStep::Freed { which } => {
                     if let Some(id) = ledger.reclaiming().get(which).map(|entry| entry.id) {
                         ledger.freed(id);
                     }

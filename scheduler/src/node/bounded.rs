@@ -11,7 +11,7 @@ use mgb_probe::Gpu;
 use parking_lot::{Condvar, Mutex};
 
 use super::health::HealthSource;
-use super::{Memory, Node, NodeError, Resident};
+use super::{GpuMemory, NodeDriver, NodeError, Resident};
 
 /// How long an answer may take. A list of processes takes up to 15 ms while they come and go (an H200).
 pub const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
@@ -20,8 +20,8 @@ const SECOND_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// A node that answers in time, or says that it does not.
 pub struct Bounded {
-    node: Arc<dyn Node>,
-    lines: Vec<Arc<Line>>,
+    node: Arc<dyn NodeDriver>,
+    lines: Vec<Arc<QuestionSlot>>,
     /// GPUs whose driver is silent.
     silent: Arc<AtomicUsize>,
 }
@@ -33,8 +33,8 @@ enum Question {
     PausedWithin(Duration),
 }
 
-enum Answer {
-    Memory(Result<Memory, NodeError>),
+enum GpuAnswer {
+    Memory(Result<GpuMemory, NodeError>),
     Residents(Result<Vec<Resident>, NodeError>),
     Utilisation(Result<u32, NodeError>),
     Paused(Result<bool, NodeError>),
@@ -42,14 +42,14 @@ enum Answer {
 
 /// To the thread that asks about a GPU.
 #[derive(Default)]
-struct Line {
-    state: Mutex<State>,
+struct QuestionSlot {
+    state: Mutex<QuestionState>,
     asked: Condvar,
     answered: Condvar,
 }
 
 #[derive(Default)]
-enum State {
+enum QuestionState {
     /// The driver is asked nothing now.
     #[default]
     Free,
@@ -58,7 +58,7 @@ enum State {
     UnderWay {
         is_awaited: bool,
     },
-    Answered(Answer),
+    Answered(GpuAnswer),
     /// The node is gone.
     Over,
 }
@@ -68,11 +68,11 @@ impl Bounded {
     ///
     /// # Errors
     /// Where there is no thread to be had.
-    pub fn new(node: impl Node + 'static) -> std::io::Result<Bounded> {
-        let (node, silent): (Arc<dyn Node>, _) = (Arc::new(node), Arc::<AtomicUsize>::default());
+    pub fn new(node: impl NodeDriver + 'static) -> std::io::Result<Bounded> {
+        let (node, silent): (Arc<dyn NodeDriver>, _) = (Arc::new(node), Arc::<AtomicUsize>::default());
         let mut lines = Vec::new();
         for gpu in 0..node.gpus().len() {
-            let line = Arc::<Line>::default();
+            let line = Arc::<QuestionSlot>::default();
             lines.push(line.clone());
             let (node, silent) = (node.clone(), silent.clone());
             let thread = std::thread::Builder::new().name(format!("driver{gpu}"));
@@ -81,60 +81,61 @@ impl Bounded {
         Ok(Bounded { node, lines, silent })
     }
 
-    fn ask(&self, gpu: usize, question: Question) -> Result<Answer, NodeError> {
+    fn ask(&self, gpu: usize, question: Question) -> Result<GpuAnswer, NodeError> {
         let line = &self.lines[gpu];
         let mut state = line.state.lock();
-        if !matches!(*state, State::Free) {
+        if !matches!(*state, QuestionState::Free) {
             return Err(silent());
         }
-        *state = State::Asked(question);
+        *state = QuestionState::Asked(question);
         line.asked.notify_one();
         let is_silent = self.silent.load(Ordering::Relaxed) > 0;
         let limit = if is_silent { SECOND_TIMEOUT } else { ANSWER_TIMEOUT };
-        let is_there = |state: &mut State| !matches!(state, State::Answered(_));
+        let is_there = |state: &mut QuestionState| !matches!(state, QuestionState::Answered(_));
         line.answered.wait_while_for(&mut state, is_there, limit);
         match std::mem::take(&mut *state) {
-            State::Answered(answer) => Ok(answer),
-            State::UnderWay { .. } => {
-                *state = State::UnderWay { is_awaited: false };
+            QuestionState::Answered(answer) => Ok(answer),
+            QuestionState::UnderWay { .. } => {
+                *state = QuestionState::UnderWay { is_awaited: false };
                 self.silent.fetch_add(1, Ordering::Relaxed);
                 Err(silent())
             }
             // The thread was not even run: it need not ask any more.
-            State::Asked(_) | State::Free | State::Over => Err(silent()),
+            QuestionState::Asked(_) | QuestionState::Free | QuestionState::Over => Err(silent()),
         }
     }
 }
 
-impl Line {
+impl QuestionSlot {
     /// Asks the driver what is asked here, until the node is gone. Counts this GPU in `silent` no more once
     /// it has answered too late.
-    fn serve(&self, gpu: usize, node: &dyn Node, silent: &AtomicUsize) {
+    fn serve(&self, gpu: usize, node: &dyn NodeDriver, silent: &AtomicUsize) {
         let mut state = self.state.lock();
         loop {
             self.asked.wait_while(&mut state, |state| {
-                matches!(state, State::Free | State::Answered(_))
+                matches!(state, QuestionState::Free | QuestionState::Answered(_))
             });
-            let question = match std::mem::replace(&mut *state, State::UnderWay { is_awaited: true }) {
-                State::Asked(question) => question,
+            let question = match std::mem::replace(&mut *state, QuestionState::UnderWay { is_awaited: true })
+            {
+                QuestionState::Asked(question) => question,
                 _ => return,
             };
             drop(state);
             let answer = match question {
-                Question::Memory => Answer::Memory(node.memory(gpu)),
-                Question::Residents => Answer::Residents(node.residents(gpu)),
-                Question::Utilisation => Answer::Utilisation(node.utilisation(gpu)),
-                Question::PausedWithin(ago) => Answer::Paused(node.paused_within(gpu, ago)),
+                Question::Memory => GpuAnswer::Memory(node.memory(gpu)),
+                Question::Residents => GpuAnswer::Residents(node.residents(gpu)),
+                Question::Utilisation => GpuAnswer::Utilisation(node.utilisation(gpu)),
+                Question::PausedWithin(ago) => GpuAnswer::Paused(node.paused_within(gpu, ago)),
             };
             state = self.state.lock();
             match *state {
-                State::Over => return,
-                State::UnderWay { is_awaited: false } => {
+                QuestionState::Over => return,
+                QuestionState::UnderWay { is_awaited: false } => {
                     silent.fetch_sub(1, Ordering::Relaxed);
-                    *state = State::Free;
+                    *state = QuestionState::Free;
                 }
                 _ => {
-                    *state = State::Answered(answer);
+                    *state = QuestionState::Answered(answer);
                     self.answered.notify_one();
                 }
             }
@@ -145,7 +146,7 @@ impl Line {
 impl Drop for Bounded {
     fn drop(&mut self) {
         for line in &self.lines {
-            *line.state.lock() = State::Over;
+            *line.state.lock() = QuestionState::Over;
             line.asked.notify_one();
         }
     }
@@ -158,7 +159,7 @@ fn silent() -> NodeError {
     }
 }
 
-impl Node for Bounded {
+impl NodeDriver for Bounded {
     fn gpus(&self) -> &[Gpu] {
         self.node.gpus()
     }
@@ -167,23 +168,23 @@ impl Node for Bounded {
         self.node.software()
     }
 
-    fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+    fn memory(&self, gpu: usize) -> Result<GpuMemory, NodeError> {
         match self.ask(gpu, Question::Memory)? {
-            Answer::Memory(memory) => memory,
+            GpuAnswer::Memory(memory) => memory,
             _ => Err(silent()),
         }
     }
 
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError> {
         match self.ask(gpu, Question::Residents)? {
-            Answer::Residents(residents) => residents,
+            GpuAnswer::Residents(residents) => residents,
             _ => Err(silent()),
         }
     }
 
     fn utilisation(&self, gpu: usize) -> Result<u32, NodeError> {
         match self.ask(gpu, Question::Utilisation)? {
-            Answer::Utilisation(percent) => percent,
+            GpuAnswer::Utilisation(percent) => percent,
             _ => Err(silent()),
         }
     }
@@ -198,7 +199,7 @@ impl Node for Bounded {
 
     fn paused_within(&self, gpu: usize, ago: Duration) -> Result<bool, NodeError> {
         match self.ask(gpu, Question::PausedWithin(ago))? {
-            Answer::Paused(paused) => paused,
+            GpuAnswer::Paused(paused) => paused,
             _ => Err(silent()),
         }
     }
@@ -217,7 +218,7 @@ mod tests {
         hangs: Arc<AtomicBool>,
     }
 
-    impl Node for Hangs {
+    impl NodeDriver for Hangs {
         fn gpus(&self) -> &[Gpu] {
             &self.gpus
         }
@@ -226,11 +227,11 @@ mod tests {
             true
         }
 
-        fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+        fn memory(&self, gpu: usize) -> Result<GpuMemory, NodeError> {
             while gpu == 0 && self.hangs.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(Memory { total: 9, free: 4 })
+            Ok(GpuMemory { total: 9, free: 4 })
         }
 
         fn residents(&self, _gpu: usize) -> Result<Vec<Resident>, NodeError> {
@@ -266,7 +267,7 @@ mod tests {
         }
         let answers = |gpu: usize| {
             let start = Instant::now();
-            while node.memory(gpu) != Ok(Memory { total: 9, free: 4 }) {
+            while node.memory(gpu) != Ok(GpuMemory { total: 9, free: 4 }) {
                 assert!(start.elapsed() < Duration::from_secs(30), "GPU {gpu}");
             }
         };

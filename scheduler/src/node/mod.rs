@@ -17,14 +17,14 @@ use health::HealthSource;
 
 /// What the driver says about a GPU's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct GpuMemory {
     /// All of it.
     pub total: u64,
     /// What nobody has.
     pub free: u64,
 }
 
-impl Memory {
+impl GpuMemory {
     /// What somebody has, the driver included.
     pub fn used(&self) -> u64 {
         self.total.saturating_sub(self.free)
@@ -51,7 +51,7 @@ pub struct NodeError {
 }
 
 /// Where `mgbd` learns about GPUs: NVML, or a test's idea of one.
-pub trait Node: Send + Sync {
+pub trait NodeDriver: Send + Sync {
     /// The GPUs to share; the same for as long as the node lives.
     fn gpus(&self) -> &[Gpu];
 
@@ -59,7 +59,7 @@ pub trait Node: Send + Sync {
     fn software(&self) -> bool;
 
     /// The memory of a GPU now.
-    fn memory(&self, gpu: usize) -> Result<Memory, NodeError>;
+    fn memory(&self, gpu: usize) -> Result<GpuMemory, NodeError>;
 
     /// The processes with a context on a GPU now.
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError>;

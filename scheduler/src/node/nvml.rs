@@ -16,7 +16,7 @@ use nvml_wrapper::{Device, Nvml};
 use super::health::HealthSource;
 use super::nvml_health::NvmlHealth;
 use super::stamps::Stamps;
-use super::{Memory, Node, NodeError, Resident, capability, software};
+use super::{GpuMemory, NodeDriver, NodeError, Resident, capability, software};
 
 /// The driver's library.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -39,7 +39,7 @@ const PAUSED: f64 = 80.0;
 /// Why there is no node to share.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
-    /// No driver.
+    /// There is no driver.
     #[error(
         "no GPU: {0}; install NVIDIA's driver, or use software GPUs: put MGB's lib/softgpu first in \
          LD_LIBRARY_PATH (mgb run and mgb batch do it by themselves) and set SOFTGPU_DEVICES=4x256MiB"
@@ -194,7 +194,7 @@ fn multiprocessors(device: &Device<'_>) -> Multiprocessors {
     }
 }
 
-impl Node for NvmlNode {
+impl NodeDriver for NvmlNode {
     fn gpus(&self) -> &[Gpu] {
         &self.gpus
     }
@@ -203,9 +203,9 @@ impl Node for NvmlNode {
         self.software
     }
 
-    fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+    fn memory(&self, gpu: usize) -> Result<GpuMemory, NodeError> {
         let memory = self.devices[gpu].memory_info().map_err(failed)?;
-        Ok(Memory {
+        Ok(GpuMemory {
             total: memory.total,
             free: memory.free,
         })

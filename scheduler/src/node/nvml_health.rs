@@ -25,7 +25,7 @@ pub(super) struct NvmlHealth {
     devices: Vec<Device<'static>>,
     events: Option<EventSet<'static>>,
     /// Whether the events of each GPU are in the set.
-    registered: Vec<Registered>,
+    registered: Vec<EventRegistration>,
     /// The log has it that there are no events, or that the driver fails to wait for them.
     told: bool,
     /// When the driver last failed to wait for an event.
@@ -36,7 +36,7 @@ pub(super) struct NvmlHealth {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Registered {
+enum EventRegistration {
     /// Not yet, or not while the driver cannot reach it.
     Not,
     Yes,
@@ -55,7 +55,7 @@ impl NvmlHealth {
             nvml,
             devices: devices.iter().map(again).collect(),
             events: None,
-            registered: vec![Registered::Not; devices.len()],
+            registered: vec![EventRegistration::Not; devices.len()],
             told: false,
             failed: None,
             said: vec![None; devices.len()],
@@ -74,9 +74,9 @@ impl NvmlHealth {
             }
         }
         for gpu in 0..self.devices.len() {
-            if self.registered[gpu] == Registered::Not {
+            if self.registered[gpu] == EventRegistration::Not {
                 self.registered[gpu] = self.register_one(gpu);
-                if self.registered[gpu] == Registered::Never {
+                if self.registered[gpu] == EventRegistration::Never {
                     tracing::info!(
                         gpu,
                         "the driver has no events of this GPU: it is not drained for an Xid"
@@ -86,22 +86,22 @@ impl NvmlHealth {
         }
     }
 
-    fn register_one(&self, gpu: usize) -> Registered {
+    fn register_one(&self, gpu: usize) -> EventRegistration {
         let wanted = EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR;
         let types = match self.devices[gpu].supported_event_types() {
             Ok(types) if !(types & wanted).is_empty() => types & wanted,
-            Ok(_) | Err(NvmlError::NotSupported) => return Registered::Never,
-            Err(_) => return Registered::Not,
+            Ok(_) | Err(NvmlError::NotSupported) => return EventRegistration::Never,
+            Err(_) => return EventRegistration::Not,
         };
         let (Some(set), Ok(register)) = (&self.events, &self.nvml.lib().nvmlDeviceRegisterEvents) else {
-            return Registered::Never;
+            return EventRegistration::Never;
         };
         // SAFETY: handles of this library, which both live on. `Device::register_events` would free the set
         // where one GPU is refused.
         match unsafe { register(self.devices[gpu].handle(), types.bits(), set.handle()) } {
-            SUCCESS => Registered::Yes,
-            NOT_SUPPORTED => Registered::Never,
-            _ => Registered::Not,
+            SUCCESS => EventRegistration::Yes,
+            NOT_SUPPORTED => EventRegistration::Never,
+            _ => EventRegistration::Not,
         }
     }
 
@@ -163,7 +163,7 @@ impl NvmlHealth {
     /// The next event, if one comes in time.
     fn event(&mut self) -> Option<(usize, News)> {
         let waited = match &self.events {
-            Some(events) if self.registered.contains(&Registered::Yes) => {
+            Some(events) if self.registered.contains(&EventRegistration::Yes) => {
                 events.wait(ASK_INTERVAL.as_millis() as u32)
             }
             _ => {
@@ -212,8 +212,8 @@ impl NvmlHealth {
         self.failed = Some(Instant::now());
         self.events = None;
         for registered in &mut self.registered {
-            if *registered == Registered::Yes {
-                *registered = Registered::Not;
+            if *registered == EventRegistration::Yes {
+                *registered = EventRegistration::Not;
             }
         }
         self.register();

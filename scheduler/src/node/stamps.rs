@@ -10,10 +10,10 @@ const MAX_DRIFT: Duration = Duration::from_millis(10);
 
 /// What is known of the clock on the wall.
 #[derive(Debug)]
-pub(super) struct Stamps(Mutex<Known>);
+pub(super) struct Stamps(Mutex<WallClock>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct WallClock {
     /// How far the clock on the wall was ahead of the monotonic one when that was last looked at.
     ahead: Duration,
     /// No sample from before the clock was last set back has a later stamp.
@@ -39,7 +39,7 @@ impl Stamps {
     }
 }
 
-impl Known {
+impl WallClock {
     fn since(&mut self, ago: Duration, monotonic: Duration, wall: Duration) -> Duration {
         let ahead = wall.saturating_sub(monotonic);
         if ahead + MAX_DRIFT < self.ahead {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_forth_shows_nothing_from_before() {
-        let mut known = Known::default();
+        let mut known = WallClock::default();
         known.since(seconds(0), seconds(10), seconds(1000));
         // At 1000 something ended, and after a second the clock was set to 5000.
         assert_eq!(known.since(seconds(2), seconds(12), seconds(5001)), seconds(4999));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_does_not_show_what_was_before() {
-        let mut known = Known::default();
+        let mut known = WallClock::default();
         known.since(seconds(0), seconds(10), seconds(1000));
         // At 1000 something ended. Stamps of up to 1001 were given before the clock was set to 991.
         let then = known.since(seconds(2), seconds(12), seconds(992));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_slower_is_none_that_is_set() {
-        let mut known = Known::default();
+        let mut known = WallClock::default();
         for step in 1..10_000u32 {
             let (slow, now) = (Duration::from_micros(25) * step, Duration::from_millis(50) * step);
             let then = known.since(seconds(1), seconds(10) + now, seconds(1000) + now - slow);

@@ -9,15 +9,15 @@
 use super::queue::Choose;
 use super::{GpuState, View, Waiter};
 use crate::gpu_set::GpuSet;
-use crate::sms::{Launch, Shape, Sms};
+use crate::sms::{SmShape, Sms, TaskLaunch};
 
 /// Launches whose answers are remembered within a round: tasks that wait have few different ones.
 const REMEMBERED: usize = 64;
 
 /// On which GPUs a launch finds its place.
 #[derive(Clone, Copy, Default)]
-struct Answer {
-    launch: Launch,
+struct LaunchFit {
+    launch: TaskLaunch,
     known: GpuSet,
     fits: GpuSet,
 }
@@ -25,29 +25,29 @@ struct Answer {
 /// Chooses the first GPU on which all blocks of the task find a place.
 pub(super) struct Alg2 {
     sms: Vec<Sms>,
-    answers: [Answer; REMEMBERED],
+    answers: [LaunchFit; REMEMBERED],
 }
 
 impl Alg2 {
     pub(super) fn new(view: &View<'_>) -> Alg2 {
         Alg2 {
             sms: view.sms.to_vec(),
-            answers: [Answer::default(); REMEMBERED],
+            answers: [LaunchFit::default(); REMEMBERED],
         }
     }
 
-    fn fits(&mut self, launch: &Launch, at: usize) -> bool {
+    fn fits(&mut self, launch: &TaskLaunch, at: usize) -> bool {
         let answer = &mut self.answers[place_of(launch)];
         if answer.launch != *launch {
-            *answer = Answer {
+            *answer = LaunchFit {
                 launch: *launch,
-                ..Answer::default()
+                ..LaunchFit::default()
             };
         }
         if !answer.known.contains(at) {
             answer.known.insert(at);
             let sms = &self.sms[at];
-            if sms.fits(&Shape::of(launch, sms.kind())) {
+            if sms.fits(&SmShape::of(launch, sms.kind())) {
                 answer.fits.insert(at);
             } else {
                 answer.fits.remove(at);
@@ -57,7 +57,7 @@ impl Alg2 {
     }
 }
 
-fn place_of(launch: &Launch) -> usize {
+fn place_of(launch: &TaskLaunch) -> usize {
     let word = u64::from(launch.blocks) << 32
         ^ u64::from(launch.threads) << 20
         ^ u64::from(launch.registers) << 44
@@ -75,7 +75,7 @@ impl Choose for Alg2 {
 
     fn placed(&mut self, waiter: &Waiter, gpu: usize) {
         let sms = &mut self.sms[gpu];
-        let shape = Shape::of(&waiter.launch, sms.kind());
+        let shape = SmShape::of(&waiter.launch, sms.kind());
         let spread = sms.spread(&shape);
         sms.charge(&shape, &spread);
         for answer in &mut self.answers {
@@ -87,7 +87,7 @@ impl Choose for Alg2 {
     fn nearest(&mut self, waiter: &Waiter, fitting: GpuSet, _gpus: &[GpuState]) -> usize {
         let lacks = |&at: &usize| {
             let sms = &self.sms[at];
-            let shape = Shape::of(&waiter.launch, sms.kind());
+            let shape = SmShape::of(&waiter.launch, sms.kind());
             // In parts of what it wants there, since GPUs may differ.
             let found = u64::from(sms.room(&shape).min(shape.blocks));
             u32::MAX - (found * u64::from(u32::MAX) / u64::from(shape.blocks)) as u32

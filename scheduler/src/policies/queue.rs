@@ -110,7 +110,7 @@ impl Round<'_> {
     }
 
     /// GPUs of the set on which the task has its memory and, if it wants a GPU for itself, no other process.
-    fn fitting(&self, waiter: &Waiter, among: GpuSet, order: Order) -> GpuSet {
+    fn fitting(&self, waiter: &Waiter, among: GpuSet, order: AgeLimits) -> GpuSet {
         let with = waiter.contexts;
         let asks_for_nothing = waiter.bytes == 0 && order.aged(waiter);
         let newcomers = if asks_for_nothing {
@@ -150,7 +150,7 @@ impl Round<'_> {
 
     /// Whether a newcomer can have nothing, and has nothing kept for it that is not kept already: of most
     /// tasks in a long queue that is all there is to know.
-    fn is_settled(&self, waiter: &Waiter, order: Order) -> bool {
+    fn is_settled(&self, waiter: &Waiter, order: AgeLimits) -> bool {
         let wants = waiter.gpus & self.all;
         waiter.contexts.is_empty()
             && (wants & !self.kept[0]).is_empty()
@@ -159,7 +159,7 @@ impl Round<'_> {
     }
 
     /// Serves one task. What `lower` says is kept from it as well.
-    fn serve(&mut self, at: usize, lower: [GpuSet; 2], order: Order, choose: &mut impl Choose) {
+    fn serve(&mut self, at: usize, lower: [GpuSet; 2], order: AgeLimits, choose: &mut impl Choose) {
         let waiter = &self.view.waiting[at];
         let aged = order.aged(waiter);
         if waiter.bytes > self.most && !aged || self.is_settled(waiter, order) {
@@ -187,7 +187,7 @@ impl Round<'_> {
     }
 
     /// Keeps room for a task that has waited for long.
-    fn keep(&mut self, waiter: &Waiter, order: Order, choose: &mut impl Choose) {
+    fn keep(&mut self, waiter: &Waiter, order: AgeLimits, choose: &mut impl Choose) {
         if (waiter.gpus & self.all & !self.kept[1]).is_empty() {
             return;
         }
@@ -214,7 +214,7 @@ impl Round<'_> {
 
 /// How long those who wait are passed.
 #[derive(Clone, Copy)]
-struct Order {
+struct AgeLimits {
     strict: bool,
     /// Requests that have waited since then or longer are aged; `None`: there are none.
     aged: Option<Duration>,
@@ -222,7 +222,7 @@ struct Order {
     very_aged: Option<Duration>,
 }
 
-impl Order {
+impl AgeLimits {
     fn aged(&self, waiter: &Waiter) -> bool {
         self.strict || self.aged.is_some_and(|then| waiter.since <= then)
     }
@@ -240,7 +240,7 @@ pub(super) fn place(
     by_priority: bool,
     choose: &mut impl Choose,
 ) -> Vec<Placement> {
-    let order = Order {
+    let order = AgeLimits {
         strict: queue == Queue::InOrder,
         aged: view.now.checked_sub(view.patience),
         very_aged: view

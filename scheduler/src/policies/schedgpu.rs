@@ -5,7 +5,7 @@
 //! Where they would let a large task starve (MMU) or a task of low priority, MGB's
 //! patience bounds it, as in [`super::queue`].
 
-use mgb_interface::{Queue, Way};
+use mgb_interface::{Queue, WaitOrder};
 
 use super::queue::{self, Choose};
 use super::{GpuState, Placement, View, Waiter};
@@ -19,6 +19,6 @@ impl Choose for First {
     }
 }
 
-pub(super) fn place(view: &View<'_>, way: Way, queue: Queue) -> Vec<Placement> {
+pub(super) fn place(view: &View<'_>, way: WaitOrder, queue: Queue) -> Vec<Placement> {
     queue::place(view, way.queue().unwrap_or(queue), way.by_priority(), &mut First)
 }

@@ -7,13 +7,13 @@ mod order;
 
 use std::time::Duration;
 
-use mgb_interface::{PolicyError, Way};
+use mgb_interface::{PolicyError, WaitOrder};
 
 use super::*;
 use crate::client::ClientSet;
 use crate::gpu_set::GpuSet;
 use crate::node::test_multiprocessors;
-use crate::sms::{Launch, Sms};
+use crate::sms::{Sms, TaskLaunch};
 
 /// The time at which everything happens.
 const NOW: Duration = Duration::from_secs(1000);
@@ -55,10 +55,10 @@ fn waiter(client: u64, bytes: u64, warps: u32) -> Waiter {
         contexts: GpuSet::EMPTY,
         alone: false,
         bytes,
-        launch: Launch {
+        launch: TaskLaunch {
             blocks: warps,
             threads: 32,
-            ..Launch::default()
+            ..TaskLaunch::default()
         },
         since: NOW,
         expected: Duration::MAX,
@@ -118,7 +118,7 @@ fn names_are_read_and_wrong_ones_explained() {
         "unknown policy `fifo`; known are mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N \
          (N processes per GPU)"
     );
-    assert_eq!("schedgpu:fifo".parse(), Ok(Policy::SchedGpu(Way::Fifo)));
+    assert_eq!("schedgpu:fifo".parse(), Ok(Policy::SchedGpu(WaitOrder::Fifo)));
     assert!(matches!(
         "schedgpu:lifo".parse::<Policy>(),
         Err(PolicyError::Way(_))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::{ClientId, ClientSet};
 use crate::gpu_set::GpuSet;
-use crate::sms::{Launch, Sms};
+use crate::sms::{Sms, TaskLaunch};
 
 /// Others make room on a stalled GPU for this process: what comes free there is not for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Waiter {
     /// Bytes to reserve.
     pub bytes: u64,
     /// Its largest launch.
-    pub launch: Launch,
+    pub launch: TaskLaunch,
     /// Since when it has waited, on the clock of [`View::now`].
     pub since: Duration,
     /// How long it is expected to run; [`Duration::MAX`]: unknown.
@@ -116,7 +116,7 @@ pub fn warps_charged(warps: Option<u64>, max_warps: u64) -> u64 {
 /// What a policy decides from: the GPUs, and the waiting requests in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// By index.
+    /// The GPUs by index.
     pub gpus: &'a [GpuState],
     /// Their multiprocessors, by index.
     pub sms: &'a [Sms],
@@ -124,7 +124,7 @@ pub struct View<'a> {
     pub waiting: &'a [Waiter],
     /// They are in the order in which they are to be served ([`crate::quota::shares`]).
     pub is_ordered: bool,
-    /// The time.
+    /// The time of the decision.
     pub now: Duration,
     /// How long the first may be passed by others; see [`super::Queue`].
     pub patience: Duration,
@@ -135,6 +135,6 @@ pub struct View<'a> {
 pub struct Placement {
     /// Position in [`View::waiting`].
     pub waiter: usize,
-    /// GPU index.
+    /// Index of its GPU.
     pub gpu: usize,
 }

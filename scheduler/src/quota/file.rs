@@ -101,7 +101,7 @@ type Said = Option<Option<u64>>;
 
 /// What is said of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Entry {
+struct QuotaEntry {
     bytes: Said,
     tasks: Said,
     gpus: Said,
@@ -110,13 +110,13 @@ struct Entry {
     swap: Said,
     waiting: Said,
     priority: Said,
-    /// In milliseconds.
+    /// How long a task may have its memory on a GPU, in milliseconds.
     time: Said,
     ends_late: Option<bool>,
     weight: Option<u32>,
 }
 
-impl Entry {
+impl QuotaEntry {
     /// The limits that it says itself.
     fn limits(&self) -> Limits {
         Limits {
@@ -132,8 +132,8 @@ impl Entry {
     }
 
     /// What this says, and where it says nothing the default.
-    fn or(&self, default: &Entry) -> Entry {
-        Entry {
+    fn or(&self, default: &QuotaEntry) -> QuotaEntry {
+        QuotaEntry {
             bytes: self.bytes.or(default.bytes),
             tasks: self.tasks.or(default.tasks),
             gpus: self.gpus.or(default.gpus),
@@ -152,9 +152,9 @@ impl Entry {
 /// The quotas of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
-    default: Entry,
-    users: BTreeMap<u32, Entry>,
-    groups: BTreeMap<u32, Entry>,
+    default: QuotaEntry,
+    users: BTreeMap<u32, QuotaEntry>,
+    groups: BTreeMap<u32, QuotaEntry>,
     gpus: GpuRules,
     /// Users and groups that it names and the system does not know.
     pub unknown: Vec<String>,
@@ -274,7 +274,7 @@ impl Quotas {
             .filter_map(|gid| Some((*gid, self.groups.get(gid)?)));
         // Who is in several groups may what one of them may.
         let most = |number: &Option<u64>| number.unwrap_or(u64::MAX);
-        let by_groups = Entry {
+        let by_groups = QuotaEntry {
             alone: of_groups
                 .clone()
                 .filter_map(|(_, said)| said.alone)
@@ -289,7 +289,7 @@ impl Quotas {
                 .max_by_key(most),
             ends_late: of_groups.clone().filter_map(|(_, said)| said.ends_late).min(),
             weight: of_groups.clone().filter_map(|(_, said)| said.weight).max(),
-            ..Entry::default()
+            ..QuotaEntry::default()
         };
         let user = own.or(&by_groups).or(&self.default);
         let mut limits = vec![(Owner::User(uid), user.limits())];
@@ -310,11 +310,11 @@ impl Quotas {
     }
 }
 
-fn entry(written: &WrittenEntry) -> Result<Entry, String> {
+fn entry(written: &WrittenEntry) -> Result<QuotaEntry, String> {
     if written.weight == Some(0) {
         return Err("weight is 0; the least is 1".to_owned());
     }
-    Ok(Entry {
+    Ok(QuotaEntry {
         bytes: limit("bytes", written.bytes.as_ref(), bytes)?,
         tasks: limit("tasks", written.tasks.as_ref(), number)?,
         gpus: limit("gpus", written.gpus.as_ref(), number)?,

@@ -28,7 +28,7 @@ enum Named {
 
 /// A line of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Rule {
+struct GpuRule {
     named: Vec<Named>,
     users: BTreeSet<u32>,
     groups: BTreeSet<u32>,
@@ -38,7 +38,7 @@ struct Rule {
 
 /// The table `[gpus]`: for whom GPUs are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct GpuRules(Vec<Rule>);
+pub(super) struct GpuRules(Vec<GpuRule>);
 
 impl GpuRules {
     /// Reads the table. Names that the system does not know are added to `unknown`.
@@ -51,9 +51,9 @@ impl GpuRules {
         let mut rules = Vec::new();
         for (gpus, whose) in written {
             let named = gpus.split(',').map(|entry| named(entry.trim()));
-            let mut rule = Rule {
+            let mut rule = GpuRule {
                 named: named.collect::<Result<_, _>>()?,
-                ..Rule::default()
+                ..GpuRule::default()
             };
             for who in whose {
                 let number = |name: &str, of: Option<u32>| of.or_else(|| name.parse().ok());
@@ -102,7 +102,7 @@ impl GpuRules {
 
     /// The GPUs that a user in these groups may use; all where none is kept for others.
     pub(super) fn of(&self, uid: u32, groups: &[u32]) -> GpuSet {
-        let is_for = |rule: &&Rule| {
+        let is_for = |rule: &&GpuRule| {
             rule.users.contains(&uid) || groups.iter().any(|group| rule.groups.contains(group))
         };
         let kept: GpuSet = self.0.iter().map(|rule| rule.gpus).collect();
@@ -112,7 +112,7 @@ impl GpuRules {
 
     /// The GPUs that are kept, as the node view shows them.
     pub(super) fn views(&self) -> Vec<KeptView> {
-        let view = |rule: &Rule| KeptView {
+        let view = |rule: &GpuRule| KeptView {
             gpus: rule.gpus.iter().map(|gpu| gpu as u32).collect(),
             users: rule.users.iter().copied().collect(),
             groups: rule.groups.iter().copied().collect(),

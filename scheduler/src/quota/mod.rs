@@ -39,7 +39,7 @@ pub struct Limits {
     pub bytes: Option<u64>,
     /// Tasks between their begin and end.
     pub tasks: Option<u64>,
-    /// GPUs.
+    /// GPUs used at once.
     pub gpus: Option<u64>,
     /// Processes with a context on a GPU, counted on each.
     pub processes: Option<u64>,
@@ -56,9 +56,9 @@ pub struct Limits {
 pub struct Amount {
     /// Bytes of GPU memory.
     pub bytes: u64,
-    /// Tasks.
+    /// Tasks between their begin and end.
     pub tasks: u64,
-    /// GPUs.
+    /// GPUs that are used.
     pub gpus: GpuSet,
     /// Processes with a context on a GPU, counted on each.
     pub processes: u64,
@@ -69,7 +69,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Both together.
+    /// The sum of both.
     pub fn and(self, other: Amount) -> Amount {
         Amount {
             bytes: self.bytes.saturating_add(other.bytes),

@@ -30,7 +30,7 @@ pub const WHOLE: u64 = 1 << 30;
 pub struct Standing {
     /// The part of the node that it has; see [`WHOLE`].
     pub has: u64,
-    /// Its weight.
+    /// The user's weight.
     pub weight: u32,
     /// When anything of it was granted last; `None`: never that is known.
     pub served: Option<Duration>,
@@ -44,18 +44,18 @@ impl Standing {
 }
 
 /// What waits, and by which rules.
-pub struct Waiting<'a> {
+pub struct ShareQueue<'a> {
     /// The requests, in order of arrival.
     pub waiters: &'a [Waiter],
     /// The order of each user's own tasks.
     pub queue: Queue,
-    /// Now.
+    /// The time of the decision.
     pub now: Duration,
     /// How long the first may be passed by others.
     pub patience: Duration,
 }
 
-impl Waiting<'_> {
+impl ShareQueue<'_> {
     /// The positions of the waiters in the order in which they are to be served. `user` says whose a client
     /// is, `asks` what part of the node a request is for.
     pub fn in_order(
@@ -125,7 +125,7 @@ pub fn even_parts<K: Ord + Copy>(wanted: BTreeMap<K, usize>, whole: usize) -> BT
 mod tests {
     use super::*;
     use crate::gpu_set::GpuSet;
-    use crate::sms::Launch;
+    use crate::sms::TaskLaunch;
 
     fn waiter(client: ClientId, bytes: u64, since: u64) -> Waiter {
         Waiter {
@@ -134,7 +134,7 @@ mod tests {
             contexts: GpuSet::EMPTY,
             alone: false,
             bytes,
-            launch: Launch::of(&mgb_probe::Need::default()),
+            launch: TaskLaunch::of(&mgb_probe::Need::default()),
             since: Duration::from_secs(since),
             expected: Duration::MAX,
             priority: 0,
@@ -148,7 +148,7 @@ mod tests {
             (uid, Standing { has, weight, served })
         };
         let users = users.iter().map(standing).collect();
-        let waiting = Waiting {
+        let waiting = ShareQueue {
             waiters,
             queue,
             now: Duration::from_secs(now),

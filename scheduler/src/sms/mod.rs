@@ -11,22 +11,22 @@
 
 mod shape;
 
-pub use shape::{Launch, Shape};
+pub use shape::{SmShape, TaskLaunch};
 
 use mgb_probe::Multiprocessors;
 
 /// What is left of a multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Left {
+struct SmRoom {
     blocks: u16,
     warps: u16,
     registers: u16,
     shared: u16,
 }
 
-impl Left {
+impl SmRoom {
     /// Blocks of the shape that still find a place.
-    fn room(&self, shape: &Shape) -> u32 {
+    fn room(&self, shape: &SmShape) -> u32 {
         let by = |left: u16, each: u16| left.checked_div(each).map_or(u32::MAX, u32::from);
         u32::from(self.blocks)
             .min(by(self.warps, shape.warps))
@@ -59,19 +59,19 @@ impl Spread {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sms {
     kind: Multiprocessors,
-    left: Vec<Left>,
-    /// Sums of what is left, in the order of [`Left`].
+    left: Vec<SmRoom>,
+    /// Sums of what is left, in the order of [`SmRoom`].
     sums: [u32; 4],
     /// The multiprocessor that the next block is offered first.
     next: usize,
 }
 
 impl Sms {
-    /// Idle ones.
+    /// Multiprocessors with nothing on them.
     pub fn new(kind: Multiprocessors) -> Sms {
         let (registers, shared) = shape::units(&kind);
         let clamp = |amount: u32| u16::try_from(amount).unwrap_or(u16::MAX);
-        let left = Left {
+        let left = SmRoom {
             blocks: clamp(kind.blocks),
             warps: clamp(kind.warps),
             registers: clamp(registers),
@@ -97,12 +97,12 @@ impl Sms {
     }
 
     /// Blocks of the shape that find a place now.
-    pub fn room(&self, shape: &Shape) -> u32 {
+    pub fn room(&self, shape: &SmShape) -> u32 {
         self.left.iter().map(|left| left.room(shape)).sum()
     }
 
     /// Whether all blocks of the shape find a place now.
-    pub fn fits(&self, shape: &Shape) -> bool {
+    pub fn fits(&self, shape: &SmShape) -> bool {
         // Most launches that find none are told by the sums already.
         let enough =
             |(&left, each): (&u32, u32)| u64::from(left) >= u64::from(each) * u64::from(shape.blocks);
@@ -117,7 +117,7 @@ impl Sms {
     }
 
     /// Where the blocks of the shape go: as many of them as find a place.
-    pub fn spread(&self, shape: &Shape) -> Spread {
+    pub fn spread(&self, shape: &SmShape) -> Spread {
         let rooms: Vec<u32> = self.left.iter().map(|left| left.room(shape)).collect();
         let blocks = shape.blocks.min(rooms.iter().sum());
         let placed = |rounds: u32| rooms.iter().map(|&room| room.min(rounds)).sum::<u32>();
@@ -150,7 +150,7 @@ impl Sms {
     }
 
     /// The blocks begin to run.
-    pub fn charge(&mut self, shape: &Shape, spread: &Spread) {
+    pub fn charge(&mut self, shape: &SmShape, spread: &Spread) {
         for (left, &count) in self.left.iter_mut().zip(&spread.counts) {
             left.blocks -= count;
             left.warps -= count * shape.warps;
@@ -165,7 +165,7 @@ impl Sms {
     }
 
     /// The blocks are done.
-    pub fn release(&mut self, shape: &Shape, spread: &Spread) {
+    pub fn release(&mut self, shape: &SmShape, spread: &Spread) {
         for (left, &count) in self.left.iter_mut().zip(&spread.counts) {
             left.blocks += count;
             left.warps += count * shape.warps;

@@ -15,7 +15,7 @@ const BLOCK_THREADS: u32 = 1024;
 
 /// A task's largest launch. Nothing in it is to be believed: it is a client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Launch {
+pub struct TaskLaunch {
     /// Blocks; 0: nothing is known of the launch.
     pub blocks: u32,
     /// Threads per block.
@@ -26,13 +26,13 @@ pub struct Launch {
     pub shared: u32,
 }
 
-impl Launch {
+impl TaskLaunch {
     /// That of a need. More blocks than 32 bits hold are as many as those: no GPU holds either.
-    pub fn of(need: &Need) -> Launch {
+    pub fn of(need: &Need) -> TaskLaunch {
         if need.grid_blocks == 0 || need.block_threads == 0 {
-            return Launch::default();
+            return TaskLaunch::default();
         }
-        Launch {
+        TaskLaunch {
             blocks: u32::try_from(need.grid_blocks).unwrap_or(u32::MAX),
             threads: need.block_threads,
             registers: need.registers,
@@ -49,7 +49,7 @@ impl Launch {
 /// A launch on a kind of multiprocessor: its blocks, no more than the GPU holds,
 /// and what each of them takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct SmShape {
     /// Blocks that run at once at most.
     pub blocks: u32,
     /// Blocks that an idle multiprocessor holds; at least 1.
@@ -70,14 +70,14 @@ pub(super) fn units(kind: &Multiprocessors) -> (u32, u32) {
     )
 }
 
-impl Shape {
+impl SmShape {
     /// What the launch takes on this kind. One of which nothing is known takes
     /// all warps of the GPU. A block that no multiprocessor holds, with which CUDA
     /// will fail the launch, counts as one that takes a whole one.
-    pub fn of(launch: &Launch, kind: &Multiprocessors) -> Shape {
+    pub fn of(launch: &TaskLaunch, kind: &Multiprocessors) -> SmShape {
         let (all_registers, all_shared) = units(kind);
         if launch.blocks == 0 {
-            return Shape {
+            return SmShape {
                 blocks: kind.count,
                 per_sm: 1,
                 warps: kind.warps as u16,
@@ -111,7 +111,7 @@ impl Shape {
             .min(by_registers.0)
             .min(by_shared.0)
             .max(1);
-        Shape {
+        SmShape {
             blocks: launch.blocks.min(per_sm.saturating_mul(kind.count)),
             per_sm,
             warps: warps as u16,

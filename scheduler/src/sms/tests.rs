@@ -5,7 +5,7 @@ use crate::node::test_multiprocessors;
 use proptest::prelude::*;
 
 /// Offers each block to the multiprocessors in turn, from where the last one went.
-fn one_by_one(sms: &Sms, shape: &Shape) -> Spread {
+fn one_by_one(sms: &Sms, shape: &SmShape) -> Spread {
     let mut left = sms.left.clone();
     let mut counts = vec![0u16; left.len()];
     let mut next = sms.next;
@@ -34,11 +34,11 @@ fn one_by_one(sms: &Sms, shape: &Shape) -> Spread {
     }
 }
 
-fn launch() -> impl Strategy<Value = Launch> {
+fn launch() -> impl Strategy<Value = TaskLaunch> {
     let blocks = prop_oneof![0..4u32, 0..300u32, Just(u32::MAX)];
     let registers = prop_oneof![Just(0), 1..300u32, Just(u32::MAX)];
     let shared = prop_oneof![Just(0), 0..50_000u32, Just(u32::MAX)];
-    (blocks, 0..1200u32, registers, shared).prop_map(|(blocks, threads, registers, shared)| Launch {
+    (blocks, 0..1200u32, registers, shared).prop_map(|(blocks, threads, registers, shared)| TaskLaunch {
         blocks,
         threads,
         registers,
@@ -55,13 +55,13 @@ proptest! {
     ) {
         let kind = Multiprocessors { count, ..test_multiprocessors() };
         let mut sms = Sms::new(kind);
-        let mut running: Vec<(Shape, Spread)> = Vec::new();
+        let mut running: Vec<(SmShape, Spread)> = Vec::new();
         for (launch, ends, which) in steps {
             if ends && !running.is_empty() {
                 let (shape, spread) = running.remove(which % running.len());
                 sms.release(&shape, &spread);
             }
-            let shape = Shape::of(&launch, &kind);
+            let shape = SmShape::of(&launch, &kind);
             let spread = sms.spread(&shape);
             prop_assert_eq!(&spread, &one_by_one(&sms, &shape));
             prop_assert_eq!(sms.fits(&shape), spread.blocks() == shape.blocks);
@@ -79,7 +79,7 @@ proptest! {
     #[test]
     fn an_idle_gpu_takes_every_launch(launch in launch(), count in 1..200u32) {
         let kind = Multiprocessors { count, ..test_multiprocessors() };
-        prop_assert!(Sms::new(kind).fits(&Shape::of(&launch, &kind)));
+        prop_assert!(Sms::new(kind).fits(&SmShape::of(&launch, &kind)));
     }
 }
 
@@ -90,21 +90,21 @@ fn blocks_go_round_and_on_from_there() {
         ..test_multiprocessors()
     };
     let mut sms = Sms::new(kind);
-    let launch = |blocks| Launch {
+    let launch = |blocks| TaskLaunch {
         blocks,
         threads: 1024,
-        ..Launch::default()
+        ..TaskLaunch::default()
     };
-    let shape = Shape::of(&launch(3), &kind);
+    let shape = SmShape::of(&launch(3), &kind);
     let spread = sms.spread(&shape);
     assert_eq!(spread.counts(), [1, 1, 1, 0]);
     sms.charge(&shape, &spread);
     assert_eq!(sms.spread(&shape).counts(), [1, 1, 0, 1]);
     // Each holds two blocks of 32 warps: five more find a place, a sixth does not.
-    assert!(sms.fits(&Shape::of(&launch(5), &kind)));
-    assert!(!sms.fits(&Shape::of(&launch(6), &kind)));
+    assert!(sms.fits(&SmShape::of(&launch(5), &kind)));
+    assert!(!sms.fits(&SmShape::of(&launch(6), &kind)));
     // Nor do those of a grid that is larger than the GPU: it wants all of it.
-    let huge = Shape::of(&launch(1_000_000), &kind);
+    let huge = SmShape::of(&launch(1_000_000), &kind);
     assert_eq!((huge.blocks, sms.fits(&huge)), (8, false));
     sms.release(&shape, &spread);
     assert!(sms.fits(&huge));
@@ -114,13 +114,13 @@ fn blocks_go_round_and_on_from_there() {
 fn occupancy_is_the_tightest_limit() {
     let kind = test_multiprocessors();
     let each = |threads, registers, shared| {
-        let launch = Launch {
+        let launch = TaskLaunch {
             blocks: u32::MAX,
             threads,
             registers,
             shared,
         };
-        Shape::of(&launch, &kind).per_sm
+        SmShape::of(&launch, &kind).per_sm
     };
     assert_eq!(each(256, 32, 0), 8);
     assert_eq!(each(32, 16, 0), 32);

@@ -20,12 +20,12 @@ const NAME: &[u8] = b"program";
 /// The file system; gone when dropped, with all that waits for it.
 pub struct Fuse {
     folder: tempfile::TempDir,
-    state: Arc<State>,
+    state: Arc<FuseState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FuseState {
     /// The process whose questions about the file are not answered; 0: all are; [`EVERYBODY`]: nobody's are.
     hangs_for: AtomicU32,
     /// How many of them there were.
@@ -48,7 +48,7 @@ impl Fuse {
             eprintln!("left out: only root can mount a file system that hangs");
             return None;
         }
-        let state = Arc::<State>::default();
+        let state = Arc::<FuseState>::default();
         let (own, file) = (state.clone(), File::open(file).unwrap());
         let thread = std::thread::spawn(move || serve(device, &file, &own));
         Some(Fuse {
@@ -110,7 +110,7 @@ fn mount(folder: &Path, options: &str) -> bool {
 }
 
 /// Answers until told to end; whoever waits then is told that nobody answers.
-fn serve(mut device: File, file: &File, state: &State) {
+fn serve(mut device: File, file: &File, state: &FuseState) {
     let mut buffer = vec![0; (1 << 20) + (1 << 12)];
     let moment = Timespec {
         tv_sec: 0,
@@ -121,7 +121,7 @@ fn serve(mut device: File, file: &File, state: &State) {
         let Ok(length) = device.read(&mut buffer) else {
             continue;
         };
-        let request = Request(&buffer[..length]);
+        let request = FuseRequest(&buffer[..length]);
         let Some((error, body)) = answer(&request, file, state) else {
             continue;
         };
@@ -135,9 +135,9 @@ fn serve(mut device: File, file: &File, state: &State) {
 }
 
 /// A request as the kernel writes it (`linux/fuse.h`).
-struct Request<'a>(&'a [u8]);
+struct FuseRequest<'a>(&'a [u8]);
 
-impl Request<'_> {
+impl FuseRequest<'_> {
     fn word(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.0[at..at + 4].try_into().unwrap())
     }
@@ -154,7 +154,7 @@ impl Request<'_> {
 }
 
 /// An error, or what is answered; `None`: nothing is.
-fn answer(request: &Request<'_>, file: &File, state: &State) -> Option<(i32, Vec<u8>)> {
+fn answer(request: &FuseRequest<'_>, file: &File, state: &FuseState) -> Option<(i32, Vec<u8>)> {
     const LOOKUP: u32 = 1;
     const FORGET: u32 = 2;
     const GETATTR: u32 = 3;

@@ -27,7 +27,7 @@ use mgb_probe::view::NodeView;
 use mgb_probe::{Client, Gpu};
 use mgb_scheduler::daemon::{self, Config};
 use mgb_scheduler::node::bounded::Bounded;
-use mgb_scheduler::node::{Memory, Node, NodeError, Resident, capability};
+use mgb_scheduler::node::{GpuMemory, NodeDriver, NodeError, Resident, capability};
 
 pub use script::client_process;
 
@@ -37,7 +37,7 @@ pub const DRIVER_FILE: &str = "/dev/full";
 
 /// How a test's GPUs behave.
 #[derive(Clone)]
-pub struct Setting {
+pub struct GpuSetting {
     pub gpus: usize,
     pub total: u64,
     pub context: u64,
@@ -57,10 +57,10 @@ pub struct Setting {
     pub bounded: bool,
 }
 
-impl Setting {
-    pub fn new(gpus: usize, total: u64, context: u64) -> Setting {
+impl GpuSetting {
+    pub fn new(gpus: usize, total: u64, context: u64) -> GpuSetting {
         let lag = Duration::from_millis(20);
-        Setting {
+        GpuSetting {
             gpus,
             total,
             context,
@@ -77,7 +77,7 @@ impl Setting {
 
 struct FakeNode {
     gpus: Vec<Gpu>,
-    setting: Setting,
+    setting: GpuSetting,
     folder: PathBuf,
     deaths: Mutex<BTreeMap<u32, Instant>>,
 }
@@ -148,7 +148,7 @@ impl FakeNode {
     }
 }
 
-impl Node for FakeNode {
+impl NodeDriver for FakeNode {
     fn gpus(&self) -> &[Gpu] {
         &self.gpus
     }
@@ -157,7 +157,7 @@ impl Node for FakeNode {
         !self.setting.mps
     }
 
-    fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+    fn memory(&self, gpu: usize) -> Result<GpuMemory, NodeError> {
         while self.setting.driver.load(Ordering::Relaxed) == 2 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -172,7 +172,7 @@ impl Node for FakeNode {
         self.setting
             .overflow
             .fetch_max(used.saturating_sub(total), Ordering::Relaxed);
-        Ok(Memory {
+        Ok(GpuMemory {
             total,
             free: total.saturating_sub(used),
         })
@@ -211,7 +211,7 @@ pub fn driver_files_open() -> usize {
 }
 
 /// Runs an `mgbd` over make-believe GPUs until `stopped` becomes readable.
-pub fn run_mgbd(setting: Setting, folder: &Path, config: Config, stopped: UnixStream) {
+pub fn run_mgbd(setting: GpuSetting, folder: &Path, config: Config, stopped: UnixStream) {
     let gpus = (0..setting.gpus as u32)
         .map(|index| Gpu {
             index,
@@ -232,7 +232,7 @@ pub fn run_mgbd(setting: Setting, folder: &Path, config: Config, stopped: UnixSt
         folder: folder.join("memory"),
         deaths: Mutex::default(),
     };
-    let node: Box<dyn Node> = if bounded {
+    let node: Box<dyn NodeDriver> = if bounded {
         Box::new(Bounded::new(node).unwrap())
     } else {
         Box::new(node)
@@ -243,17 +243,17 @@ pub fn run_mgbd(setting: Setting, folder: &Path, config: Config, stopped: UnixSt
 /// A running `mgbd` in a thread of the test.
 pub struct Daemon {
     pub folder: tempfile::TempDir,
-    pub setting: Setting,
+    pub setting: GpuSetting,
     thread: Option<JoinHandle<()>>,
     stop: Option<UnixStream>,
 }
 
 impl Daemon {
-    pub fn start(setting: Setting) -> Daemon {
+    pub fn start(setting: GpuSetting) -> Daemon {
         Daemon::start_with(setting, |_| {})
     }
 
-    pub fn start_with(setting: Setting, change: impl FnOnce(&mut Config)) -> Daemon {
+    pub fn start_with(setting: GpuSetting, change: impl FnOnce(&mut Config)) -> Daemon {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("memory")).unwrap();
         let mut daemon = Daemon::over(folder, setting);
@@ -262,7 +262,7 @@ impl Daemon {
     }
 
     /// One that does not run yet.
-    pub fn over(folder: tempfile::TempDir, setting: Setting) -> Daemon {
+    pub fn over(folder: tempfile::TempDir, setting: GpuSetting) -> Daemon {
         Daemon {
             folder,
             setting,
@@ -289,12 +289,12 @@ impl Daemon {
     }
 
     /// Starts a client with a script; see [`client_process`].
-    pub fn client(&self, script: &str) -> Process {
+    pub fn client(&self, script: &str) -> ClientProcess {
         self.client_of(&std::env::current_exe().unwrap(), script)
     }
 
     /// As [`Daemon::client`], as a copy of this program.
-    pub fn client_of(&self, program: &Path, script: &str) -> Process {
+    pub fn client_of(&self, program: &Path, script: &str) -> ClientProcess {
         let mut child = Command::new(program)
             .args(["client_process", "--exact", "--nocapture", "--test-threads=1"])
             .env("MGB_TEST_SCRIPT", script)
@@ -306,7 +306,7 @@ impl Daemon {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Process { child, lines }
+        ClientProcess { child, lines }
     }
 
     /// Lets a program that is no client have memory: this test program.
@@ -379,12 +379,12 @@ pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// A client process.
-pub struct Process {
+pub struct ClientProcess {
     pub child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Process {
+impl ClientProcess {
     /// Reads its output up to a line that starts with `start`; returns the line.
     pub fn until(&mut self, start: &str) -> String {
         for line in self.lines.by_ref() {
@@ -408,7 +408,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mgb_probe::hello::Answer;
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{CHANNEL_BYTES, Channel, MOST_KEPT, Op, Opening, POSTED, Request, Text};
 use rustix::event::{EventfdFlags, eventfd};
@@ -60,7 +60,7 @@ pub fn try_send(socket: &OwnedFd, message: &[u8], files: &[BorrowedFd<'_>]) -> r
 }
 
 /// What `mgbd` answers on the socket, or `None` if it hung up.
-pub fn answer(socket: &OwnedFd) -> rustix::io::Result<Option<Answer>> {
+pub fn answer(socket: &OwnedFd) -> rustix::io::Result<Option<HelloAnswer>> {
     let mut buffer = vec![0; 1 << 17];
     let mut none = RecvAncillaryBuffer::default();
     let mut parts = [IoSliceMut::new(&mut buffer)];
@@ -86,7 +86,7 @@ impl Intruder {
         let socket = connect(path).ok()?;
         let opening = Opening::new(caps, 0).encode();
         try_send(&socket, &opening, &[memory.as_fd(), doorbell.as_fd()]).ok()?;
-        let Ok(Some(Answer::Hello(_))) = answer(&socket) else {
+        let Ok(Some(HelloAnswer::Hello(_))) = answer(&socket) else {
             return None;
         };
         Some(Intruder::again(socket, doorbell, memory))

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mgb_probe::mapping::Shared;
+use mgb_probe::mapping::SharedLayout;
 use mgb_probe::wire::{
     ANSWERED, CAP_OBSERVER, CELLS, CHANNEL_BYTES, IDLE, KEEP, MOST_KEPT, Op, Opening, Request,
 };
@@ -20,7 +20,7 @@ use crate::raw::{Intruder, SEALS, bell, connect, memory, request, slow_to_close,
 
 /// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AttackKind {
     /// Takes as much of a core as there is, and says nothing to `mgbd`.
     Burn,
     /// Connects and says nothing, as often as it can.
@@ -57,67 +57,70 @@ pub enum Kind {
     Crowd,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 17] = [
-        Kind::Burn,
-        Kind::Connections,
-        Kind::Messages,
-        Kind::Doorbells,
-        Kind::Requests,
-        Kind::Orders,
-        Kind::Garbage,
-        Kind::Files,
-        Kind::Lingering,
-        Kind::Stopped,
-        Kind::Forks,
-        Kind::Passed,
-        Kind::NeverReads,
-        Kind::Tasks,
-        Kind::Growths,
-        Kind::Queue,
-        Kind::Crowd,
+impl AttackKind {
+    pub const ALL: [AttackKind; 17] = [
+        AttackKind::Burn,
+        AttackKind::Connections,
+        AttackKind::Messages,
+        AttackKind::Doorbells,
+        AttackKind::Requests,
+        AttackKind::Orders,
+        AttackKind::Garbage,
+        AttackKind::Files,
+        AttackKind::Lingering,
+        AttackKind::Stopped,
+        AttackKind::Forks,
+        AttackKind::Passed,
+        AttackKind::NeverReads,
+        AttackKind::Tasks,
+        AttackKind::Growths,
+        AttackKind::Queue,
+        AttackKind::Crowd,
     ];
 
-    pub fn named(name: &str) -> Kind {
-        let named = |kind: &Kind| kind.to_string() == name;
-        Kind::ALL.into_iter().find(named).expect("a kind")
+    pub fn named(name: &str) -> AttackKind {
+        let named = |kind: &AttackKind| kind.to_string() == name;
+        AttackKind::ALL.into_iter().find(named).expect("a kind")
     }
 
     /// Whether `mgbd` can tell that no honest client does this.
     pub fn offends(self) -> bool {
-        matches!(self, Kind::Messages | Kind::Doorbells | Kind::Garbage)
+        matches!(
+            self,
+            AttackKind::Messages | AttackKind::Doorbells | AttackKind::Garbage
+        )
     }
 
     pub fn play(self, path: &Path) {
         match self {
-            Kind::Burn => begun(|| std::hint::black_box(())),
-            Kind::Connections => connections(path),
-            Kind::Messages => messages(path),
-            Kind::Doorbells => doorbells(path),
-            Kind::Requests => requests(path, 0, |at, odd| {
+            AttackKind::Burn => begun(|| std::hint::black_box(())),
+            AttackKind::Connections => connections(path),
+            AttackKind::Messages => messages(path),
+            AttackKind::Doorbells => doorbells(path),
+            AttackKind::Requests => requests(path, 0, |at, odd| {
                 let op = if odd { Op::End } else { Op::Begin };
                 request(op, at as u64 + 1, 1)
             }),
-            Kind::Orders => requests(path, CAP_OBSERVER, |_, odd| {
+            AttackKind::Orders => requests(path, CAP_OBSERVER, |_, odd| {
                 let op = if odd { Op::Resume } else { Op::Suspend };
                 request(op, u64::from(std::process::id()), 0)
             }),
-            Kind::Garbage => garbage(path),
-            Kind::Files => files(path),
-            Kind::Lingering => lingering(path),
-            Kind::Stopped => stopped(path),
-            Kind::Forks => forks(path),
-            Kind::Passed => passed(path),
-            Kind::NeverReads => hoards::never_reads(path),
-            Kind::Tasks => hoards::tasks(path),
-            Kind::Growths => hoards::growths(path),
-            Kind::Queue => hoards::queue(path),
-            Kind::Crowd => hoards::crowd(path),
+            AttackKind::Garbage => garbage(path),
+            AttackKind::Files => files(path),
+            AttackKind::Lingering => lingering(path),
+            AttackKind::Stopped => stopped(path),
+            AttackKind::Forks => forks(path),
+            AttackKind::Passed => passed(path),
+            AttackKind::NeverReads => hoards::never_reads(path),
+            AttackKind::Tasks => hoards::tasks(path),
+            AttackKind::Growths => hoards::growths(path),
+            AttackKind::Queue => hoards::queue(path),
+            AttackKind::Crowd => hoards::crowd(path),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for AttackKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -216,10 +219,10 @@ fn requests(path: &Path, caps: u64, which: impl Fn(usize, bool) -> Request) {
 
 /// The channel as plain words.
 #[repr(C)]
-struct Words([AtomicU64; CHANNEL_BYTES / 8]);
+struct ChannelWords([AtomicU64; CHANNEL_BYTES / 8]);
 
 // SAFETY: it consists of atomics only, and zeros are a valid value of them.
-unsafe impl Shared for Words {}
+unsafe impl SharedLayout for ChannelWords {}
 
 fn garbage(path: &Path) {
     let mut seed = 99u64;
@@ -233,7 +236,7 @@ fn garbage(path: &Path) {
         let intruder = intrude(path, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let words: &Words = intruder.mapping.shared().expect("it is mapped whole");
+                let words: &ChannelWords = intruder.mapping.shared().expect("it is mapped whole");
                 for _ in 0..2000 {
                     words.0[next() as usize % words.0.len()].store(next(), Ordering::Relaxed);
                 }

@@ -16,7 +16,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use mgb_probe::Client;
 use mgb_probe::view::NodeView;
 
-pub use attacks::Kind;
+pub use attacks::AttackKind;
 pub use good::CLIENTS;
 
 pub const GIB: u64 = 1 << 30;
@@ -41,7 +41,7 @@ pub fn play_own_part() {
     match words[..] {
         ["serve", socket] => serve::serve(Path::new(socket)),
         ["good", socket] => good::play(Path::new(socket)),
-        ["attack", socket, kind] => Kind::named(kind).play(Path::new(socket)),
+        ["attack", socket, kind] => AttackKind::named(kind).play(Path::new(socket)),
         _ => panic!("no part {role}"),
     }
     std::process::exit(0);
@@ -84,13 +84,13 @@ fn end_with_input() {
 }
 
 /// A process with a part, in a process group of its own. Dropped, all of the group is killed.
-pub struct Part {
+pub struct FloodProcess {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Part {
-    fn start(role: &str, apart: bool) -> Part {
+impl FloodProcess {
+    fn start(role: &str, apart: bool) -> FloodProcess {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(std::env::current_exe().unwrap());
         // What the harness of a test has to know; a bench does not look.
@@ -102,7 +102,7 @@ impl Part {
         let piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = piped.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Part { child, lines }
+        FloodProcess { child, lines }
     }
 
     /// What follows in the first line that has this word.
@@ -156,7 +156,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for FloodProcess {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let group = rustix::process::Pid::from_child(&self.child);
@@ -167,33 +167,33 @@ impl Drop for Part {
 }
 
 /// An `mgbd` with its honest clients.
-pub struct Stage {
-    pub mgbd: Part,
-    good: Option<Part>,
+pub struct FloodStage {
+    pub mgbd: FloodProcess,
+    good: Option<FloodProcess>,
     folder: tempfile::TempDir,
     apart: bool,
 }
 
 /// Nanoseconds from request to grant.
 #[derive(Clone, Copy, Debug)]
-pub struct Waits {
+pub struct GrantWaits {
     pub median: u64,
     pub p99: u64,
     pub granted: u64,
 }
 
-impl Stage {
+impl FloodStage {
     /// One whose honest clients have begun. `apart`: a hostile process runs on another core.
-    pub fn new(apart: bool) -> Stage {
+    pub fn new(apart: bool) -> FloodStage {
         let folder = tempfile::tempdir().unwrap();
         let for_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), for_all).unwrap();
         let socket = folder.path().join("socket");
-        let mut mgbd = Part::start(&format!("serve {}", socket.display()), apart);
+        let mut mgbd = FloodProcess::start(&format!("serve {}", socket.display()), apart);
         mgbd.until("served");
-        let mut good = Part::start(&format!("good {}", socket.display()), apart);
+        let mut good = FloodProcess::start(&format!("good {}", socket.display()), apart);
         good.until("ready");
-        Stage {
+        FloodStage {
             mgbd,
             good: Some(good),
             folder,
@@ -202,20 +202,20 @@ impl Stage {
     }
 
     /// A hostile process that has begun.
-    pub fn attack(&self, kind: Kind) -> Part {
+    pub fn attack(&self, kind: AttackKind) -> FloodProcess {
         let role = format!("attack {} {kind}", self.folder.path().join("socket").display());
-        let mut hostile = Part::start(&role, self.apart);
+        let mut hostile = FloodProcess::start(&role, self.apart);
         hostile.until("ready");
         hostile
     }
 
     /// Has each honest client begin and end so many tasks.
-    pub fn go(&mut self, rounds: u64) -> Waits {
+    pub fn go(&mut self, rounds: u64) -> GrantWaits {
         let good = self.good.as_mut().expect("they have not ended");
         good.say(&rounds.to_string());
         let said = good.until("done");
         let figures: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
-        Waits {
+        GrantWaits {
             median: figures[0],
             p99: figures[1],
             granted: figures[2],

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mgb_probe::Gpu;
 use mgb_scheduler::Users;
 use mgb_scheduler::daemon::{self, Config};
-use mgb_scheduler::node::{Memory, Node, NodeError, Resident, capability};
+use mgb_scheduler::node::{GpuMemory, NodeDriver, NodeError, Resident, capability};
 
 use super::GIB;
 
@@ -18,9 +18,9 @@ pub const TOTAL: u64 = 140 * GIB;
 /// The device of the make-believe driver.
 pub const DRIVER_FILE: &str = "/dev/full";
 
-struct Idle(Vec<Gpu>);
+struct IdleGpus(Vec<Gpu>);
 
-impl Node for Idle {
+impl NodeDriver for IdleGpus {
     fn gpus(&self) -> &[Gpu] {
         &self.0
     }
@@ -29,9 +29,9 @@ impl Node for Idle {
         true
     }
 
-    fn memory(&self, _gpu: usize) -> Result<Memory, NodeError> {
+    fn memory(&self, _gpu: usize) -> Result<GpuMemory, NodeError> {
         let (total, free) = (TOTAL, TOTAL);
-        Ok(Memory { total, free })
+        Ok(GpuMemory { total, free })
     }
 
     fn residents(&self, _gpu: usize) -> Result<Vec<Resident>, NodeError> {
@@ -86,6 +86,6 @@ pub fn serve(socket: &Path) {
         users: Users::All,
         ..Config::new(socket.to_owned())
     };
-    let node = Idle((0..2).map(gpu).collect());
+    let node = IdleGpus((0..2).map(gpu).collect());
     daemon::run(config, Box::new(node), OwnedFd::from(stopped)).expect("mgbd runs");
 }

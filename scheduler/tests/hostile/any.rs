@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use mgb_probe::mapping::Shared;
+use mgb_probe::mapping::SharedLayout;
 use mgb_probe::{Client, Refusal, TaskId};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,14 +13,14 @@ const WORDS: usize = CHANNEL_BYTES / 8;
 
 /// The channel as plain words.
 #[repr(C)]
-struct Words([AtomicU64; WORDS]);
+struct ChannelWords([AtomicU64; WORDS]);
 
 // SAFETY: it consists of atomics only, and zeros are a valid value of them.
-unsafe impl Shared for Words {}
+unsafe impl SharedLayout for ChannelWords {}
 
 /// A step of the client's.
 #[derive(Clone, Debug)]
-enum Step {
+enum ClientStep {
     /// Writes a word anywhere.
     Write(usize, u64),
     /// Fills a cell with a request of an operation that exists, and posts it.
@@ -49,47 +49,47 @@ fn any_bytes() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = ClientStep> {
     use Op::{Begin, End, GiveBack, Grow, Swapped, Turn, TurnOver};
     let ops = proptest::sample::select(&[Begin, Grow, Swapped, GiveBack, End, Turn, TurnOver][..]);
     let message = prop_oneof![Just(KEEP.to_vec()), vec(any::<u8>(), 1..300)];
     prop_oneof![
-        3 => (0..WORDS, any::<u64>()).prop_map(|(at, word)| Step::Write(at, word)),
+        3 => (0..WORDS, any::<u64>()).prop_map(|(at, word)| ClientStep::Write(at, word)),
         // Most of what mgbd reads without being asked stands at the front.
-        3 => (0..64usize, any_bytes()).prop_map(|(at, word)| Step::Write(at, word)),
+        3 => (0..64usize, any_bytes()).prop_map(|(at, word)| ClientStep::Write(at, word)),
         8 => (0..4usize, ops, 0..4u64, any_bytes())
-            .prop_map(|(cell, op, task, bytes)| Step::Ask(cell, op, task, bytes)),
-        1 => any::<u64>().prop_map(Step::Post),
-        2 => (0..4usize, 0..5u32).prop_map(|(cell, state)| Step::Put(cell, state)),
-        2 => Just(Step::Ring),
-        1 => Just(Step::Unring),
-        1 => (message, 0..4usize).prop_map(|(message, files)| Step::Send(message, files)),
-        2 => Just(Step::Pause),
+            .prop_map(|(cell, op, task, bytes)| ClientStep::Ask(cell, op, task, bytes)),
+        1 => any::<u64>().prop_map(ClientStep::Post),
+        2 => (0..4usize, 0..5u32).prop_map(|(cell, state)| ClientStep::Put(cell, state)),
+        2 => Just(ClientStep::Ring),
+        1 => Just(ClientStep::Unring),
+        1 => (message, 0..4usize).prop_map(|(message, files)| ClientStep::Send(message, files)),
+        2 => Just(ClientStep::Pause),
     ]
 }
 
-fn play(intruder: &Intruder, steps: Vec<Step>) {
-    let words: &Words = intruder.mapping.shared().unwrap();
+fn play(intruder: &Intruder, steps: Vec<ClientStep>) {
+    let words: &ChannelWords = intruder.mapping.shared().unwrap();
     let channel = intruder.channel();
     for step in steps {
         match step {
-            Step::Write(at, word) => words.0[at].store(word, Ordering::Relaxed),
-            Step::Ask(cell, op, task, bytes) => intruder.post(cell, &request(op, task, bytes)),
-            Step::Post(cells) => channel.posted.store(cells, Ordering::Release),
-            Step::Put(cell, state) => channel.cells[cell].state.store(state, Ordering::Release),
-            Step::Ring => intruder.ring(),
-            Step::Unring => {
+            ClientStep::Write(at, word) => words.0[at].store(word, Ordering::Relaxed),
+            ClientStep::Ask(cell, op, task, bytes) => intruder.post(cell, &request(op, task, bytes)),
+            ClientStep::Post(cells) => channel.posted.store(cells, Ordering::Release),
+            ClientStep::Put(cell, state) => channel.cells[cell].state.store(state, Ordering::Release),
+            ClientStep::Ring => intruder.ring(),
+            ClientStep::Unring => {
                 // A number is there to be taken: a read of none would block.
                 intruder.ring();
                 let _ = rustix::io::read(&intruder.doorbell, &mut [0; 8]);
             }
-            Step::Send(message, files) => {
+            ClientStep::Send(message, files) => {
                 let files: Vec<OwnedFd> = (0..files).map(|_| bell()).collect();
                 let borrowed: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
                 // `mgbd` may have cut it off already.
                 let _ = try_send(&intruder.socket, &message, &borrowed);
             }
-            Step::Pause => std::thread::sleep(Duration::from_millis(2)),
+            ClientStep::Pause => std::thread::sleep(Duration::from_millis(2)),
         }
     }
 }

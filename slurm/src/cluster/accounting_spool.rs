@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use mgb_command::out;
 
-use crate::tools::record::{self, Record};
+use crate::tools::record::{self, JobRecord};
 
 /// Where a node keeps them.
 const FOLDER: &str = "/var/spool/mgb";
@@ -32,22 +32,22 @@ impl Outbox {
     ///
     /// # Errors
     /// The system's.
-    pub fn put(&self, job: u32, record: &Record) -> io::Result<()> {
+    pub fn put(&self, job: u32, record: &JobRecord) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let text = record::comment("", std::slice::from_ref(record));
         out::replace(&self.file(job), |file| writeln!(file, "{text}"))
     }
 
     /// All that are kept, by job. Those that nobody could deliver for a week are forgotten.
-    pub fn all(&self) -> Vec<(u32, Record)> {
+    pub fn all(&self) -> Vec<(u32, JobRecord)> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let jobs = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut all: Vec<(u32, Record)> = jobs.filter_map(|job| Some((job, self.read(job)?))).collect();
+        let mut all: Vec<(u32, JobRecord)> = jobs.filter_map(|job| Some((job, self.read(job)?))).collect();
         all.sort_by_key(|(job, _)| *job);
         all
     }
 
-    fn read(&self, job: u32) -> Option<Record> {
+    fn read(&self, job: u32) -> Option<JobRecord> {
         let file = self.file(job);
         let written = fs::metadata(&file).and_then(|about| about.modified()).ok()?;
         let is_old = SystemTime::now()
@@ -62,7 +62,7 @@ impl Outbox {
     }
 
     /// A record stands in the accounting. One that was put since, of the job's next run, stays.
-    pub fn remove(&self, job: u32, delivered: &Record) {
+    pub fn remove(&self, job: u32, delivered: &JobRecord) {
         if self.read(job).as_ref() == Some(delivered) {
             let _ = fs::remove_file(self.file(job));
         }
@@ -115,8 +115,8 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    fn record(peak_mib: u64) -> Record {
-        Record {
+    fn record(peak_mib: u64) -> JobRecord {
+        JobRecord {
             node: "n1".to_owned(),
             peak_mib,
             gpu_peak_mib: peak_mib,

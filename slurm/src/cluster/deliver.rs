@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 
 use super::accounting_spool::Outbox;
 use crate::tools;
-use crate::tools::record::{self, Record};
+use crate::tools::record::{self, JobRecord};
 
 /// How often it is tried: other nodes of the job write theirs into the same comment.
 const TRIES: u32 = 8;
@@ -24,7 +24,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 pub struct Args {}
 
 /// Runs the command.
-pub fn run(_: &Args) -> Outcome {
+pub fn run(_: &Args) -> CommandResult {
     let outbox = Outbox::of_node();
     let until = Instant::now() + DELIVERY_TIMEOUT;
     let mut pause = PAUSES[0];
@@ -71,7 +71,7 @@ fn is_disabled(why: &anyhow::Error) -> bool {
 }
 
 /// Has it in the job's record, beside what others have written there.
-fn write(job: u32, record: &Record) -> Result<()> {
+fn write(job: u32, record: &JobRecord) -> Result<()> {
     let number = job.to_string();
     let which = format!("jobid={number}");
     let fields = "NNodes,AdminComment";
@@ -89,7 +89,7 @@ fn write(job: u32, record: &Record) -> Result<()> {
 
 /// Adds the record to a comment that `read` and `set` have, until it stays there.
 fn add(
-    record: &Record,
+    record: &JobRecord,
     mut read: impl FnMut() -> Result<String>,
     mut set: impl FnMut(&str) -> Result<()>,
     mut wait: impl FnMut(Duration),
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn record(node: &str) -> Record {
-        Record::of(node, &JobView::default())
+    fn record(node: &str) -> JobRecord {
+        JobRecord::of(node, &JobView::default())
     }
 
     /// What stands in the comment of a job of three nodes, in the end.

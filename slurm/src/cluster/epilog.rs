@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::{daemon, out};
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
 use super::accounting_spool::Outbox;
 use crate::tools;
-use crate::tools::record::{self, Record};
+use crate::tools::record::{self, JobRecord};
 
 /// Record what a job took of this node's GPUs, in Slurm's accounting (Slurm calls it, as root).
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let of = |name: &str| std::env::var(name).ok()?.parse().ok();
     let job = args.job.or_else(|| of("SLURM_JOB_ID"));
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(exit::OK);
     };
     let node = tools::node_name();
-    let record = Record::of(&node, &taken);
+    let record = JobRecord::of(&node, &taken);
     if args.print {
         out::print(&format!(
             "{}\n",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::{daemon, out};
 use mgb_probe::view::{GpuView, NodeView};
 use mgb_probe::{Client, NODE_SOCKET};
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let seen = look(RESTART_TIMEOUT);
     let fault = fault(&seen);
     if args.print {
@@ -101,12 +101,12 @@ fn tell(seen: &Result<NodeView>, fault: Option<&str>) -> Result<()> {
     let record = tools::run("scontrol", &["-o", "show", "node", &name])?;
     let target = format!("nodename={name}");
     match change(&record, fault) {
-        Some(Change::Drain(why)) => {
+        Some(HealthChange::Drain(why)) => {
             // Slurm takes quotes for its own.
             let reason = format!("reason={OWN}{}", why.replace(['"', '\'', '\n'], " "));
             tools::run("scontrol", &["update", &target, "state=drain", &reason])?;
         }
-        Some(Change::Resume) => {
+        Some(HealthChange::Resume) => {
             tools::run("scontrol", &["update", &target, "state=resume"])?;
         }
         None => {}
@@ -127,19 +127,19 @@ fn tell(seen: &Result<NodeView>, fault: Option<&str>) -> Result<()> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Change {
+enum HealthChange {
     Drain(String),
     Resume,
 }
 
 /// What is to become of a node of which Slurm says this.
-fn change(record: &str, fault: Option<&str>) -> Option<Change> {
+fn change(record: &str, fault: Option<&str>) -> Option<HealthChange> {
     let state = tools::field(record, "State").unwrap_or_default();
     let is_drained = state.contains("DRAIN");
     let is_own = tools::field(record, "Reason").is_some_and(|reason| reason.starts_with(OWN));
     match fault {
-        Some(why) if !is_drained => Some(Change::Drain(why.to_owned())),
-        None if is_drained && is_own => Some(Change::Resume),
+        Some(why) if !is_drained => Some(HealthChange::Drain(why.to_owned())),
+        None if is_drained && is_own => Some(HealthChange::Resume),
         _ => None,
     }
 }
@@ -153,11 +153,11 @@ mod tests {
         let idle = "NodeName=n1 State=IDLE ThreadsPerCore=1";
         let own = "NodeName=n1 State=IDLE+DRAIN Reason=mgb: no mgbd runs [root@2026-01-01T00:00:00]";
         let others = "NodeName=n1 State=MIXED+DRAIN Reason=new disk [root@2026-01-01T00:00:00]";
-        let drain = || Some(Change::Drain("no mgbd".to_owned()));
+        let drain = || Some(HealthChange::Drain("no mgbd".to_owned()));
         assert_eq!(change(idle, Some("no mgbd")), drain());
         assert_eq!(change(idle, None), None);
         assert_eq!(change(own, Some("no mgbd")), None);
-        assert_eq!(change(own, None), Some(Change::Resume));
+        assert_eq!(change(own, None), Some(HealthChange::Resume));
         assert_eq!(change(others, Some("no mgbd")), None);
         assert_eq!(change(others, None), None);
     }

@@ -11,7 +11,7 @@ mod prolog;
 mod setup;
 mod watch;
 
-use mgb_command::exit::Outcome;
+use mgb_command::exit::CommandResult;
 
 /// Run this node's GPUs under Slurm: set it up, check it, and what Slurm calls.
 #[derive(Debug, clap::Args)]
@@ -20,11 +20,11 @@ use mgb_command::exit::Outcome;
 )]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: ClusterCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ClusterCommand {
     Setup(setup::Args),
     Check(check::Args),
     Plugin(plugin::Args),
@@ -52,16 +52,16 @@ pub fn called(name: &str) -> Option<[&'static str; 3]> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     match &args.command {
-        Command::Setup(args) => setup::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Plugin(args) => plugin::run(args),
-        Command::Prolog(args) => prolog::run(args),
-        Command::Epilog(args) => epilog::run(args),
-        Command::Health(args) => health::run(args),
-        Command::Deliver(args) => deliver::run(args),
-        Command::Watch(args) => watch::run(args),
-        Command::Overtime(args) => watch::overtime::run(args),
+        ClusterCommand::Setup(args) => setup::run(args),
+        ClusterCommand::Check(args) => check::run(args),
+        ClusterCommand::Plugin(args) => plugin::run(args),
+        ClusterCommand::Prolog(args) => prolog::run(args),
+        ClusterCommand::Epilog(args) => epilog::run(args),
+        ClusterCommand::Health(args) => health::run(args),
+        ClusterCommand::Deliver(args) => deliver::run(args),
+        ClusterCommand::Watch(args) => watch::run(args),
+        ClusterCommand::Overtime(args) => watch::overtime::run(args),
     }
 }

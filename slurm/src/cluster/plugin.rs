@@ -7,7 +7,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 use mgb_command::prefix::Prefix;
 use object::read::elf::ElfFile64;
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let built = Prefix::find()
         .and_then(|prefix| prefix.spank())
         .code(exit::NODE)?;

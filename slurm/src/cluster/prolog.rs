@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use mgb_command::exit::{self, Outcome};
+use mgb_command::exit::{self, CommandResult};
 use mgb_command::frameworks::under_mgbd;
 use mgb_command::machine::Machine;
 use mgb_command::prefix::Prefix;
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     if std::env::var_os(MGB).is_some_and(|value| value == "off") {
         return Ok(exit::OK);
     }

@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::prefix::Prefix;
 use mgb_command::{daemon, out};
 use mgb_probe::{Client, NODE_SOCKET};
 
 use crate::tools;
-use crate::tools::counts::Counts;
+use crate::tools::counts::NodeCounts;
 use crate::tools::{MEMORY, SHARE, WHOLE};
 
 /// Print the lines of slurm.conf and plugstack.conf for this node.
@@ -28,12 +28,12 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out);
     let client = client
         .context("the node's mgbd has to run first: docs/SERVICE.md")
         .code(exit::NODE)?;
-    let gres = format!("Gres={}", Counts::of(&client.hello().gpus));
+    let gres = format!("Gres={}", NodeCounts::of(&client.hello().gpus));
     if args.gres {
         out::print(&format!("{gres}\n"));
     } else {
@@ -105,7 +105,7 @@ mod tests {
                 shared_unit: 1,
             },
         };
-        let gres = Counts::of(&[gpu(64), gpu(256)]);
+        let gres = NodeCounts::of(&[gpu(64), gpu(256)]);
         assert_eq!(
             gres.to_string(),
             "mgb_mem:480,mgb_share:200,mgb_gpu:no_consume:256"

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use mgb_command::daemon;
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_probe::{Changed, Client, NODE_SOCKET, Processes};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs the command, until the step's tasks have ended.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let stops = taken(Signal::SIGTSTP).code(exit::NODE)?;
     let goes_on = taken(Signal::SIGCONT).code(exit::NODE)?;
     // What slurmstepd has left is nobody's.

@@ -8,7 +8,7 @@ use super::tool::Tool;
 
 /// What was found in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct SlurmCommandLine {
     /// Whose it is.
     tool: Tool,
     /// All words, as they were given.
@@ -19,13 +19,13 @@ pub struct Line {
     before_command: usize,
 }
 
-impl Line {
+impl SlurmCommandLine {
     /// Parses the words of a command line.
-    pub fn parse(tool: Tool, words: &[String]) -> Line {
-        let mut line = Line {
+    pub fn parse(tool: Tool, words: &[String]) -> SlurmCommandLine {
+        let mut line = SlurmCommandLine {
             tool,
             words: words.to_vec(),
-            ..Line::default()
+            ..SlurmCommandLine::default()
         };
         let mut rest = words.iter().peekable();
         while let Some(word) = rest.next_if(|word| word.starts_with('-') && word.len() > 1) {
@@ -68,7 +68,7 @@ impl Line {
     }
 
     /// The same without an option of MGB's own, wherever among Slurm's it stands, and whether it was there.
-    pub fn without_flag(&self, name: &str) -> (Line, bool) {
+    pub fn without_flag(&self, name: &str) -> (SlurmCommandLine, bool) {
         let word = format!("--{name}");
         let at = self.words[..self.before_command]
             .iter()
@@ -77,7 +77,7 @@ impl Line {
     }
 
     /// The same of an option with a value, and that.
-    pub fn without_option(&self, name: &str) -> (Line, Option<String>) {
+    pub fn without_option(&self, name: &str) -> (SlurmCommandLine, Option<String>) {
         let (word, start) = (format!("--{name}"), format!("--{name}="));
         let words = &self.words[..self.before_command];
         if let Some(at) = words.iter().position(|other| other.starts_with(&start)) {
@@ -91,12 +91,12 @@ impl Line {
         (self.without(at.filter(|_| value.is_some()), 2), value)
     }
 
-    fn without(&self, at: Option<usize>, count: usize) -> Line {
+    fn without(&self, at: Option<usize>, count: usize) -> SlurmCommandLine {
         let mut words = self.words.clone();
         if let Some(at) = at {
             words.drain(at..at + count);
         }
-        Line::parse(self.tool, &words)
+        SlurmCommandLine::parse(self.tool, &words)
     }
 
     /// All of its words.
@@ -230,13 +230,13 @@ fn gres_of_script(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> Line {
+    fn line(text: &str) -> SlurmCommandLine {
         of(Tool::Sbatch, text)
     }
 
-    fn of(tool: Tool, text: &str) -> Line {
+    fn of(tool: Tool, text: &str) -> SlurmCommandLine {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        Line::parse(tool, &words)
+        SlurmCommandLine::parse(tool, &words)
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn what_is_wrapped_and_where_it_runs_is_known() {
         let words = ["--wrap", "./app 5 | tail", "-D", "/tmp", "-Q"].map(str::to_owned);
-        let line = Line::parse(Tool::Sbatch, &words);
+        let line = SlurmCommandLine::parse(Tool::Sbatch, &words);
         assert_eq!(line.wrap(), Some("./app 5 | tail"));
         assert_eq!(line.folder(), Path::new("/tmp"));
         assert!(line.is_quiet() && line.command().is_empty());

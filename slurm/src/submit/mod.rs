@@ -10,11 +10,11 @@ mod tool;
 use std::ffi::OsString;
 
 use anyhow::{Context, anyhow};
-use line::Line;
-use mgb_command::exit::{self, Outcome, WithCode};
+use line::SlurmCommandLine;
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 pub use need::FoundNeed;
-use need::Need;
+use need::NodeNeed;
 use nodes::Nodes;
 
 use crate::tools::{MEMORY, SHARE, WHOLE};
@@ -23,10 +23,10 @@ pub use tool::Tool;
 /// Reads what Slurm says of nodes and of jobs that ran, and works out what one more needs.
 #[cfg(fuzzing)]
 pub fn read(text: &str) {
-    let line = Line::parse(Tool::Sbatch, &["job.sh".to_owned(), "5".to_owned()]);
+    let line = SlurmCommandLine::parse(Tool::Sbatch, &["job.sh".to_owned(), "5".to_owned()]);
     let nodes = Nodes::of(text).unwrap_or_default();
     if let Some(past) = past::among(text, &line, std::path::Path::new("/a")) {
-        Need::of_past(past, &nodes);
+        NodeNeed::of_past(past, &nodes);
     }
 }
 
@@ -81,13 +81,13 @@ Examples:
 Exit code: salloc's; 125 if MGB failed, 127 if there is no salloc.";
 
 /// Runs the command. Returns only if nothing was submitted.
-pub fn run(tool: Tool, args: &Args, found: FoundNeed) -> Outcome {
+pub fn run(tool: Tool, args: &Args, found: FoundNeed) -> CommandResult {
     let words = args.arguments.iter().map(|word| word.to_str().map(str::to_owned));
     let words: Option<Vec<String>> = words.collect();
     let words = words
         .context("an argument is no UTF-8 text: Slurm's accounting could not tell it from others")
         .code(exit::RUN_FAILED)?;
-    let (line, prints) = Line::parse(tool, &words).without_flag("print");
+    let (line, prints) = SlurmCommandLine::parse(tool, &words).without_flag("print");
     let (line, said) = line.without_option("need");
     let said =
         said.map(|size| mgb_probe::byte_size::parse(&size).map_err(|why| anyhow!("--need {size}: {why}")));
@@ -113,7 +113,7 @@ pub fn run(tool: Tool, args: &Args, found: FoundNeed) -> Outcome {
             return Err(anyhow!(why)).code(exit::RUN_FAILED);
         }
         let need = match args.need.or(said) {
-            Some(bytes) => Need::said(bytes),
+            Some(bytes) => NodeNeed::said(bytes),
             None => need::of(&line, &nodes, found),
         };
         if let Some(why) = nodes.refuse(need.mib, need.gpu_mib) {
@@ -133,8 +133,8 @@ pub fn run(tool: Tool, args: &Args, found: FoundNeed) -> Outcome {
 }
 
 /// The entries of a list of GRES for a need, and for hundredths of GPUs.
-fn entries(need: &Need, share: Option<u64>) -> String {
-    let Need { mib, gpu_mib, .. } = need;
+fn entries(need: &NodeNeed, share: Option<u64>) -> String {
+    let NodeNeed { mib, gpu_mib, .. } = need;
     let share = share.map_or(String::new(), |share| format!(",{SHARE}:{share}"));
     format!("{MEMORY}:{mib},{WHOLE}:{gpu_mib}{share}")
 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_share_is_asked_for_beside_memory() {
-        let need = Need::said(12 << 20);
+        let need = NodeNeed::said(12 << 20);
         assert_eq!(entries(&need, None), "mgb_mem:12,mgb_gpu:12");
         assert_eq!(entries(&need, Some(50)), "mgb_mem:12,mgb_gpu:12,mgb_share:50");
         assert_eq!(share_of("150").unwrap(), 150);

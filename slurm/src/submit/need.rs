@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::line::Line;
+use super::line::SlurmCommandLine;
 use super::nodes::Nodes;
 use super::past::{self, Past};
 
@@ -17,7 +17,7 @@ const UNKNOWN: u64 = 8;
 
 /// What is asked for of each node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct NodeNeed {
     /// MiB, of all GPUs together.
     pub mib: u64,
     /// MiB that one GPU is to have.
@@ -33,9 +33,9 @@ enum Why {
     Unknown { accounting: Option<String> },
 }
 
-impl Need {
-    fn of_one_gpu(mib: u64, why: Why) -> Need {
-        Need {
+impl NodeNeed {
+    fn of_one_gpu(mib: u64, why: Why) -> NodeNeed {
+        NodeNeed {
             mib,
             gpu_mib: mib,
             why,
@@ -43,12 +43,12 @@ impl Need {
     }
 
     /// What the user says.
-    pub fn said(bytes: u64) -> Need {
-        Need::of_one_gpu(bytes.div_ceil(1 << 20).max(1), Why::Said)
+    pub fn said(bytes: u64) -> NodeNeed {
+        NodeNeed::of_one_gpu(bytes.div_ceil(1 << 20).max(1), Why::Said)
     }
 
     /// What earlier runs took, and a little more.
-    pub fn of_past(past: Past, nodes: &Nodes) -> Need {
+    pub fn of_past(past: Past, nodes: &Nodes) -> NodeNeed {
         // What a whole GPU was enough for fits into one again.
         let with_margin = |mib: u64, most: u64| {
             let more = mib.saturating_add(mib.div_ceil(MARGIN));
@@ -56,7 +56,7 @@ impl Need {
         };
         // Some want all that there could be.
         let refused = past.refused_mib.min(nodes.most_gpu_mib);
-        Need {
+        NodeNeed {
             mib: with_margin(past.mib, nodes.most_mib).max(refused),
             gpu_mib: with_margin(past.gpu_mib, nodes.most_gpu_mib).max(refused),
             why: Why::Past(past),
@@ -64,7 +64,7 @@ impl Need {
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for NodeNeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "asks for {} MiB of GPU memory: ", self.mib)?;
         match &self.why {
@@ -99,19 +99,19 @@ impl fmt::Display for Need {
 }
 
 /// What a job needs.
-pub fn of(line: &Line, nodes: &Nodes, found: FoundNeed) -> Need {
+pub fn of(line: &SlurmCommandLine, nodes: &Nodes, found: FoundNeed) -> NodeNeed {
     let accounting = match past::of(line) {
         Ok(Some(past)) => {
-            return Need::of_past(past, nodes);
+            return NodeNeed::of_past(past, nodes);
         }
         Ok(None) => None,
         Err(error) => Some(reason(&format!("{error:#}"))),
     };
     if let Some((program, mib)) = largest(line, found) {
-        return Need::of_one_gpu(mib, Why::Found(program));
+        return NodeNeed::of_one_gpu(mib, Why::Found(program));
     }
     let mib = (nodes.least_gpu_mib / UNKNOWN).max(1);
-    Need::of_one_gpu(mib, Why::Unknown { accounting })
+    NodeNeed::of_one_gpu(mib, Why::Unknown { accounting })
 }
 
 /// The last of what sacct said, without the command line that was tried.
@@ -121,7 +121,7 @@ fn reason(said: &str) -> String {
 }
 
 /// The largest need that is the same for all arguments, of the programs that the job's text names.
-fn largest(line: &Line, found: FoundNeed) -> Option<(PathBuf, u64)> {
+fn largest(line: &SlurmCommandLine, found: FoundNeed) -> Option<(PathBuf, u64)> {
     let text = line.text().ok()??;
     let folder = line.folder();
     let words = text.lines().filter(|line| !line.trim_start().starts_with('#'));
@@ -158,14 +158,14 @@ mod tests {
             runs: 1,
             same_arguments: true,
         };
-        let need = Need::of_past(past, &Nodes::default());
+        let need = NodeNeed::of_past(past, &Nodes::default());
         assert_eq!((need.mib, need.gpu_mib), (u64::MAX, u64::MAX - 1));
     }
 
     #[test]
     fn reasons_are_said() {
         assert_eq!(
-            Need::said(5 << 20).to_string(),
+            NodeNeed::said(5 << 20).to_string(),
             "asks for 5 MiB of GPU memory: --need says so"
         );
         let past = Past {
@@ -175,7 +175,7 @@ mod tests {
             runs: 3,
             same_arguments: false,
         };
-        let need = Need {
+        let need = NodeNeed {
             mib: 22,
             gpu_mib: 11,
             why: Why::Past(past),

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::tools::counts::Counts;
+use crate::tools::counts::NodeCounts;
 use crate::tools::{self, MEMORY};
 
 /// The nodes that have any.
@@ -38,7 +38,7 @@ impl Nodes {
     pub fn of(said: &str) -> Option<Nodes> {
         let mut all: Option<Nodes> = None;
         for list in said.lines().filter_map(|line| tools::field(line, "Gres")) {
-            let counts = Counts::read(&list);
+            let counts = NodeCounts::read(&list);
             if counts.memory == 0 {
                 continue;
             }

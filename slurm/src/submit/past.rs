@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use super::line::Line;
+use super::line::SlurmCommandLine;
 use crate::tools;
-use crate::tools::record::{self, Record};
+use crate::tools::record::{self, JobRecord};
 
 /// How far back one looks.
 const SINCE: &str = "now-30days";
@@ -34,7 +34,7 @@ pub struct Past {
 ///
 /// # Errors
 /// sacct fails, as where there is no slurmdbd.
-pub fn of(line: &Line) -> anyhow::Result<Option<Past>> {
+pub fn of(line: &SlurmCommandLine) -> anyhow::Result<Option<Past>> {
     let user = rustix::process::getuid().as_raw().to_string();
     let delimiter = format!("--delimiter={SEPARATOR}");
     let said = tools::run(
@@ -57,7 +57,7 @@ pub fn of(line: &Line) -> anyhow::Result<Option<Past>> {
 
 /// What one run took, and was refused.
 #[derive(Clone, Copy)]
-struct Run {
+struct PastRun {
     mib: u64,
     gpu_mib: u64,
     refused: u64,
@@ -71,7 +71,7 @@ enum Like {
 }
 
 /// The runs in what sacct prints that are like this one.
-pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
+pub fn among(said: &str, line: &SlurmCommandLine, folder: &Path) -> Option<Past> {
     let (mut same, mut others) = (Vec::new(), Vec::new());
     // The latest come last.
     for entry in said.lines().rev() {
@@ -80,7 +80,7 @@ pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
             continue;
         };
         let records = record::read(comment);
-        let most = |of: fn(&Record) -> u64| records.iter().map(of).max();
+        let most = |of: fn(&JobRecord) -> u64| records.iter().map(of).max();
         let (Some(mib), Some(gpu_mib)) = (most(|record| record.peak_mib), most(|record| record.gpu_peak_mib))
         else {
             continue;
@@ -91,7 +91,7 @@ pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
         } else {
             most(|record| record.refused_mib).unwrap_or(0)
         };
-        let run = Run {
+        let run = PastRun {
             mib,
             gpu_mib,
             refused,
@@ -102,7 +102,7 @@ pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
             None => {}
         }
     }
-    let past = |runs: &[Run], same_arguments| {
+    let past = |runs: &[PastRun], same_arguments| {
         let runs = &runs[..runs.len().min(RUNS)];
         Some(Past {
             mib: runs.iter().map(|run| run.mib).max()?,
@@ -116,7 +116,7 @@ pub fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
 }
 
 /// Slurm keeps a command line as words with spaces between them: the script and its arguments are its end.
-fn like(submitted: &str, line: &Line, same_folder: bool) -> Option<Like> {
+fn like(submitted: &str, line: &SlurmCommandLine, same_folder: bool) -> Option<Like> {
     if let Some(text) = line.wrap() {
         let is_same = same_folder && submitted.contains("--wrap") && submitted.contains(text);
         return is_same.then_some(Like::Same);
@@ -140,8 +140,8 @@ mod tests {
     use super::super::tool::Tool;
     use super::*;
 
-    fn line(words: &[&str]) -> Line {
-        Line::parse(
+    fn line(words: &[&str]) -> SlurmCommandLine {
+        SlurmCommandLine::parse(
             Tool::Sbatch,
             &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
         )

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::exit::{self, CommandResult, WithCode};
 
 /// Long options that take no value, or one behind `=` only: of all three, of Slurm 22.05 to 24.11. None takes
 /// a value in one of them and none in another, but for `wait`.
@@ -113,7 +113,7 @@ impl Tool {
     }
 
     /// Runs it in this process's place. Returns only where that fails.
-    pub fn exec(self, arguments: &[String]) -> Outcome {
+    pub fn exec(self, arguments: &[String]) -> CommandResult {
         let name = self.name();
         let error = Command::new(name).args(arguments).exec();
         let why = format!("failed to run {name}: is this a machine of a Slurm cluster?");

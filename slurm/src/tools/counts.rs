@@ -13,7 +13,7 @@ const AHEAD: u64 = 3;
 
 /// A node's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NodeCounts {
     /// MiB that jobs may ask for together.
     pub memory: u64,
     /// Hundredths of GPUs.
@@ -22,11 +22,11 @@ pub struct Counts {
     pub whole: u64,
 }
 
-impl Counts {
+impl NodeCounts {
     /// Of these GPUs.
-    pub fn of(gpus: &[Gpu]) -> Counts {
+    pub fn of(gpus: &[Gpu]) -> NodeCounts {
         let memory = gpus.iter().map(|gpu| gpu.usable_bytes >> 20);
-        Counts {
+        NodeCounts {
             memory: AHEAD * memory.clone().sum::<u64>() / 2,
             share: 100 * gpus.len() as u64,
             whole: memory.max().unwrap_or(0),
@@ -39,8 +39,8 @@ impl Counts {
     }
 
     /// As a record of Slurm's has them.
-    pub fn read(gres: &str) -> Counts {
-        Counts {
+    pub fn read(gres: &str) -> NodeCounts {
+        NodeCounts {
             memory: count(gres, MEMORY, ':'),
             share: count(gres, SHARE, ':'),
             whole: count(gres, WHOLE, ':'),
@@ -48,10 +48,10 @@ impl Counts {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for NodeCounts {
     /// As slurm.conf has them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { memory, share, whole } = self;
+        let NodeCounts { memory, share, whole } = self;
         write!(f, "{MEMORY}:{memory},{SHARE}:{share},{WHOLE}:no_consume:{whole}")
     }
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn no_job_can_have_more_than_there_is() {
-        let counts = |memory, share| Counts {
+        let counts = |memory, share| NodeCounts {
             memory,
             share,
             whole: 64,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let counts = Counts {
+        let counts = NodeCounts {
             memory: 320,
             share: 200,
             whole: 256,
@@ -83,7 +83,7 @@ mod tests {
             counts.to_string(),
             "mgb_mem:320,mgb_share:200,mgb_gpu:no_consume:256"
         );
-        assert_eq!(Counts::read(&counts.to_string()), counts);
-        assert_eq!(Counts::read("gpu:2"), Counts::default());
+        assert_eq!(NodeCounts::read(&counts.to_string()), counts);
+        assert_eq!(NodeCounts::read("gpu:2"), NodeCounts::default());
     }
 }

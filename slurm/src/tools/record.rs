@@ -9,7 +9,7 @@ use super::note;
 
 /// What a job took on one node.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct JobRecord {
     /// The node, in small letters.
     pub node: String,
     /// The most MiB of GPU memory at once, of all GPUs together.
@@ -26,12 +26,12 @@ pub struct Record {
     pub tasks: u64,
 }
 
-impl Record {
+impl JobRecord {
     /// What mgbd says.
-    pub fn of(node: &str, view: &JobView) -> Record {
+    pub fn of(node: &str, view: &JobView) -> JobRecord {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let seconds = |millis: u64| (millis as f64 / 10.0).round() / 100.0;
-        Record {
+        JobRecord {
             node: node.to_lowercase(),
             peak_mib: mib(view.peak_bytes),
             gpu_peak_mib: mib(view.gpu_peak_bytes),
@@ -42,9 +42,9 @@ impl Record {
         }
     }
 
-    fn parse(text: &str) -> Option<Record> {
+    fn parse(text: &str) -> Option<JobRecord> {
         let of = |name: &str| note::value(text, name);
-        Some(Record {
+        Some(JobRecord {
             node: text.split_whitespace().next()?.to_owned(),
             peak_mib: of("peak_mib")?.parse().ok()?,
             gpu_peak_mib: of("gpu_peak_mib")?.parse().ok()?,
@@ -56,7 +56,7 @@ impl Record {
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for JobRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -71,14 +71,14 @@ impl fmt::Display for Record {
 }
 
 /// The records in a comment.
-pub fn read(comment: &str) -> Vec<Record> {
+pub fn read(comment: &str) -> Vec<JobRecord> {
     let own = note::read(comment).unwrap_or("");
-    own.split(';').filter_map(Record::parse).collect()
+    own.split(';').filter_map(JobRecord::parse).collect()
 }
 
 /// The comment with these records instead of those that it had.
-pub fn comment(before: &str, records: &[Record]) -> String {
-    let records: Vec<String> = records.iter().map(Record::to_string).collect();
+pub fn comment(before: &str, records: &[JobRecord]) -> String {
+    let records: Vec<String> = records.iter().map(JobRecord::to_string).collect();
     note::replace(before, &records.join("; "))
 }
 
@@ -96,8 +96,8 @@ mod tests {
             tasks: 3,
             ..JobView::default()
         };
-        let one = Record::of("N1", &view);
-        let two = Record {
+        let one = JobRecord::of("N1", &view);
+        let two = JobRecord {
             node: "n2".to_owned(),
             ..one.clone()
         };
@@ -107,7 +107,7 @@ mod tests {
             "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}"
         );
         assert_eq!(read(&text), std::slice::from_ref(&one));
-        let two = Record {
+        let two = JobRecord {
             refused_mib: 40,
             ..two
         };

@@ -3,11 +3,11 @@
 use super::graph_memory;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
-use crate::memory::heap::Use;
+use crate::memory::heap::AllocationUse;
 use crate::memory::{advice, pinned, pool};
 
 /// Allocates `size` bytes on a device; zero bytes are address zero.
-pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
+pub fn allocate(gpu: &Gpu, size: usize, purpose: AllocationUse) -> Result<usize> {
     let state = crate::state::shared()?;
     if size == 0 {
         Ok(0)
@@ -32,8 +32,8 @@ pub fn free(address: usize) -> Result {
     }
     let mut heap = owner(address)?.heap();
     match heap.find(address) {
-        Some(found) if matches!(found.purpose, Use::Plain | Use::Managed) => {
-            if found.purpose == Use::Managed {
+        Some(found) if matches!(found.purpose, AllocationUse::Plain | AllocationUse::Managed) => {
+            if found.purpose == AllocationUse::Managed {
                 advice::forget(found.base, found.size);
             }
             // Before another thread may have the address.
@@ -41,7 +41,7 @@ pub fn free(address: usize) -> Result {
             heap.free(crate::state::shared()?, address)
         }
         // The address is the graph's for ever.
-        Some(found) if found.purpose == Use::Graph && found.base == address => {
+        Some(found) if found.purpose == AllocationUse::Graph && found.base == address => {
             drop(heap);
             graph_memory::freed(address);
             Ok(())
@@ -63,7 +63,7 @@ pub fn allocate_from(pool: usize, size: usize) -> Result<usize> {
     }
     let gpu = node()?.gpu(ordinal as i32)?;
     gpu.enter_for_pool()?;
-    let address = allocate(gpu, size, Use::Plain)?;
+    let address = allocate(gpu, size, AllocationUse::Plain)?;
     if address != 0 {
         pool::note(pool, address, size);
     }

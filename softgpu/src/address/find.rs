@@ -2,8 +2,8 @@
 
 use crate::device::node;
 use crate::error::{Error, Result};
-use crate::memory::heap::Use;
-use crate::memory::vmm::Found;
+use crate::memory::heap::AllocationUse;
+use crate::memory::vmm::AddressContent;
 use crate::memory::{pinned, vmm};
 
 /// What an address is.
@@ -73,7 +73,7 @@ pub fn locate(address: usize) -> AddressKind {
         let heap = gpu.heap();
         if heap.owns(address) {
             return match heap.find(address) {
-                Some(found) if found.purpose == Use::Managed => AddressKind::Managed {
+                Some(found) if found.purpose == AllocationUse::Managed => AddressKind::Managed {
                     ordinal,
                     base: found.base,
                     size: found.size,
@@ -88,7 +88,7 @@ pub fn locate(address: usize) -> AddressKind {
         }
     }
     match vmm::with(|vmm| vmm.find(address)) {
-        Some(Found::Mapped {
+        Some(AddressContent::Mapped {
             base,
             length,
             ordinal,
@@ -122,7 +122,7 @@ pub fn check_device(address: usize, length: usize, write: bool) -> Result {
     let end = address.checked_add(length).ok_or(Error::INVALID_VALUE)?;
     while at < end {
         let next = match vmm::with(|vmm| vmm.find(at)) {
-            Some(Found::Mapped {
+            Some(AddressContent::Mapped {
                 base, length, access, ..
             }) => {
                 if (if write { access.write } else { access.read }) == 0 {
@@ -130,7 +130,7 @@ pub fn check_device(address: usize, length: usize, write: bool) -> Result {
                 }
                 base + length
             }
-            Some(Found::Reserved) => return Err(Error::ILLEGAL_ADDRESS),
+            Some(AddressContent::Reserved) => return Err(Error::ILLEGAL_ADDRESS),
             None => match locate(at) {
                 AddressKind::Device { base, size, .. } | AddressKind::Managed { base, size, .. }
                     if base + size >= end =>

@@ -5,18 +5,18 @@ use std::fs::File;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
 use crate::ipc::Header;
-use crate::memory::share::{Handle, MAGIC, OPEN, Open};
+use crate::memory::share::{MAGIC, MemoryHandle, OPEN, OpenedHandle};
 
 /// A handle to an allocation of this process.
 ///
 /// # Errors
 /// `INVALID_VALUE` where none begins, `OPERATING_SYSTEM` for no file.
-pub fn export(gpu: &Gpu, address: usize) -> Result<Handle> {
+pub fn export(gpu: &Gpu, address: usize) -> Result<MemoryHandle> {
     // Kernels must not write while the memory moves into its file.
     gpu.streams.finish();
     let shared = gpu.heap().share(address)?;
     let file = File::from(shared.file);
-    let handle = Handle {
+    let handle = MemoryHandle {
         header: Header::new(MAGIC, &file, shared.number)?,
         index: gpu.index as u64,
         length: shared.length as u64,
@@ -31,7 +31,7 @@ pub fn export(gpu: &Gpu, address: usize) -> Result<Handle> {
 ///
 /// # Errors
 /// `INVALID_HANDLE` for what is none or whose owner is gone, `INVALID_CONTEXT` for one of this process.
-pub fn open(handle: &Handle) -> Result<usize> {
+pub fn open(handle: &MemoryHandle) -> Result<usize> {
     handle.header.check(MAGIC)?;
     let mut all = OPEN.lock();
     if let Some(open) = all.iter_mut().find(|open| open.handle == *handle) {
@@ -46,7 +46,7 @@ pub fn open(handle: &Handle) -> Result<usize> {
         .open(handle.at.saturating_add(handle.length))?
         .into();
     let base = gpu.heap().adopt(&file, handle)?;
-    all.push(Open {
+    all.push(OpenedHandle {
         handle: *handle,
         ordinal: gpu.ordinal,
         base,

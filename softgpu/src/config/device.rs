@@ -5,14 +5,14 @@ use super::spec::Spec;
 
 /// One device of the node.
 #[derive(Clone, Copy, Debug)]
-pub struct Device {
+pub struct DeviceConfig {
     /// Its number on the node.
     pub index: usize,
     /// The configuration of the device.
     pub spec: Spec,
 }
 
-impl Device {
+impl DeviceConfig {
     /// The model that it claims to be.
     pub fn profile(&self) -> &'static Profile {
         self.spec.profile

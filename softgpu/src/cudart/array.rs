@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use mgb_abi::array::{ArrayMemoryRequirements, ChannelFormatDesc};
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 
 use super::copy::{later, now};
 use super::{put, runtime};
@@ -13,9 +13,9 @@ use crate::driver_front;
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::memory::region::{Side, Size};
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 
-fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result {
+fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: CudaExtent, flags: c_uint) -> Result {
     let gpu = current::active()?;
     // SAFETY: `format` is null or valid for reads: CUDA's contract of the functions that pass it.
     let format = *unsafe { format.as_ref() }.ok_or(Error::INVALID_VALUE)?;
@@ -37,28 +37,28 @@ fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, f
 /// A position in an array: its handle, bytes into a row, and rows.
 type Position = (usize, usize, usize);
 
-fn into(to: Position, from: *const c_void, pitch: usize, width: usize, height: usize) -> Result<Copy> {
+fn into(to: Position, from: *const c_void, pitch: usize, width: usize, height: usize) -> Result<MemoryCopy> {
     if width > pitch && height > 1 {
         return Err(Error::INVALID_PITCH_VALUE);
     }
     let size = Size::plane(width, height);
     let to = array::find(to.0)?.side([to.1, to.2, 0], &size)?;
     let from = Side::rows(from as usize, pitch);
-    Ok(Copy { to, from, size })
+    Ok(MemoryCopy { to, from, size })
 }
 
-fn out_of(to: *mut c_void, pitch: usize, from: Position, width: usize, height: usize) -> Result<Copy> {
+fn out_of(to: *mut c_void, pitch: usize, from: Position, width: usize, height: usize) -> Result<MemoryCopy> {
     if width > pitch && height > 1 {
         return Err(Error::INVALID_PITCH_VALUE);
     }
     let size = Size::plane(width, height);
     let from = array::find(from.0)?.side([from.1, from.2, 0], &size)?;
     let to = Side::rows(to as usize, pitch);
-    Ok(Copy { to, from, size })
+    Ok(MemoryCopy { to, from, size })
 }
 
-fn between(to: Position, from: Position, size: Size) -> Result<Copy> {
-    Ok(Copy {
+fn between(to: Position, from: Position, size: Size) -> Result<MemoryCopy> {
+    Ok(MemoryCopy {
         to: array::find(to.0)?.side([to.1, to.2, 0], &size)?,
         from: array::find(from.0)?.side([from.1, from.2, 0], &size)?,
         size,
@@ -74,10 +74,10 @@ runtime! {
     fn cudaMallocArray(
         array: *mut usize, format: *const ChannelFormatDesc, width: usize, height: usize, flags: c_uint,
     ) {
-        create(array, format, Extent { width, height, depth: 0 }, flags)
+        create(array, format, CudaExtent { width, height, depth: 0 }, flags)
     }
 
-    fn cudaMalloc3DArray(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) {
+    fn cudaMalloc3DArray(array: *mut usize, format: *const ChannelFormatDesc, extent: CudaExtent, flags: c_uint) {
         create(array, format, extent, flags)
     }
 
@@ -94,7 +94,7 @@ runtime! {
     }
 
     fn cudaArrayGetInfo(
-        format: *mut ChannelFormatDesc, extent: *mut Extent, flags: *mut c_uint, array: usize,
+        format: *mut ChannelFormatDesc, extent: *mut CudaExtent, flags: *mut c_uint, array: usize,
     ) {
         let array = array::find(array)?;
         if !format.is_null() {
@@ -157,28 +157,28 @@ runtime! {
     }
 
     fn cudaMemcpyToArray(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32) {
-        now(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind)
+        now(MemoryCopy::bytes(run((to, x, y), count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyToArrayAsync(
         to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32, stream: usize,
     ) {
-        later(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind, stream)
+        later(MemoryCopy::bytes(run((to, x, y), count)?, from as usize, count), kind, stream)
     }
 
     fn cudaMemcpyFromArray(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32) {
-        now(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind)
+        now(MemoryCopy::bytes(to as usize, run((from, x, y), count)?, count), kind)
     }
 
     fn cudaMemcpyFromArrayAsync(
         to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32, stream: usize,
     ) {
-        later(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind, stream)
+        later(MemoryCopy::bytes(to as usize, run((from, x, y), count)?, count), kind, stream)
     }
 
     fn cudaMemcpyArrayToArray(
         to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, count: usize, kind: u32,
     ) {
-        now(Copy::bytes(run((to, to_x, to_y), count)?, run((from, x, y), count)?, count), kind)
+        now(MemoryCopy::bytes(run((to, to_x, to_y), count)?, run((from, x, y), count)?, count), kind)
     }
 }

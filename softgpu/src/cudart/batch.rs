@@ -15,7 +15,7 @@ use crate::address::locate;
 use crate::device::resolve;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 use crate::transfer::Transfer;
 
 /// The caller's array of so many, of which there must be some.
@@ -48,7 +48,7 @@ fn hints(order: u32, flags: u32) -> Result {
 }
 
 /// Does all copies, or none where one of them is wrong.
-fn perform(all: &[(Copy, u32)], handle: usize) -> Result {
+fn perform(all: &[(MemoryCopy, u32)], handle: usize) -> Result {
     own_stream(handle)?;
     let (gpu, stream) = resolve::stream(handle)?;
     for (what, _) in all {
@@ -65,7 +65,7 @@ fn perform(all: &[(Copy, u32)], handle: usize) -> Result {
 }
 
 /// An operand as the other functions describe it; `element` is the size of what a pointer points to.
-fn side_of(operand: &Memcpy3DOperand, element: usize, extent: &Extent) -> Result<CopySide> {
+fn side_of(operand: &Memcpy3DOperand, element: usize, extent: &CudaExtent) -> Result<CopySide> {
     let &Memcpy3DOperand {
         kind,
         object,
@@ -107,7 +107,7 @@ fn element(operand: &Memcpy3DOperand) -> Result<Option<usize>> {
     }
 }
 
-fn box_of(one: &Memcpy3DBatchOp) -> Result<Copy> {
+fn box_of(one: &Memcpy3DBatchOp) -> Result<MemoryCopy> {
     let element = element(&one.src)?.or(element(&one.dst)?).unwrap_or(1);
     copy_of(&Memcpy3DParms {
         src: side_of(&one.src, element, &one.extent)?,
@@ -131,7 +131,7 @@ runtime! {
         }
         let parts = parts(starts, count)?;
         let copies = parts.enumerate().map(|(at, part)| {
-            let copy = Copy::bytes(to[at] as usize, from[at] as usize, sizes[at]);
+            let copy = MemoryCopy::bytes(to[at] as usize, from[at] as usize, sizes[at]);
             (copy, attributes[part].src_access_order)
         });
         perform(&copies.collect::<Vec<_>>(), stream)

@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 
 use crate::driver_front;
 use crate::graph::{capture, nodes_at, with};
-use crate::stream::Stream;
-use crate::stream::capture::Mode;
+use crate::stream::DeviceStream;
+use crate::stream::capture::CaptureMode;
 
 /// `cudaStreamCaptureStatus`.
-fn status(stream: &Stream) -> c_int {
+fn status(stream: &DeviceStream) -> c_int {
     let part = stream.part().lock();
     part.as_ref()
         .map_or(CAPTURE_STATUS_NONE, |part| match part.capture.is_invalid() {
@@ -25,7 +25,7 @@ fn status(stream: &Stream) -> c_int {
 }
 
 /// Asking about the legacy stream is refused while streams that it would wait for capture.
-fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
+fn find(stream: usize) -> Result<std::sync::Arc<DeviceStream>> {
     let (_, stream) = resolve::stream(stream)?;
     capture::implicit(&stream)?;
     Ok(stream)
@@ -121,7 +121,7 @@ runtime! {
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32) {
         current::gpu()?;
         // SAFETY: `mode` is null or valid for reads: CUDA's contract of the function.
-        let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
+        let new = CaptureMode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
         put!(mode, capture::exchange_mode(new) as u32);
         Ok(())
     }

@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_void};
 
 use mgb_abi::copy::DEVICE_TO_DEVICE;
 
-use super::dispatch::{self, Devices};
+use super::dispatch::{self, CallDevices};
 use super::runtime;
 use crate::device::{node, resolve};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::region::{Side, Size};
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 
 /// Both pitches must hold a row; where there is only one, that is said by another code.
 fn rows(
@@ -18,14 +18,14 @@ fn rows(
     (from, from_pitch): (*const c_void, usize),
     width: usize,
     height: usize,
-) -> Result<Copy> {
+) -> Result<MemoryCopy> {
     let holds = width <= to_pitch.min(from_pitch);
     match height {
         1 if !holds => return Err(Error::INVALID_VALUE),
         2.. if !holds => return Err(Error::INVALID_PITCH_VALUE),
         _ => {}
     }
-    Ok(Copy {
+    Ok(MemoryCopy {
         to: Side::rows(to as usize, to_pitch),
         from: Side::rows(from as usize, from_pitch),
         size: Size::plane(width, height),
@@ -33,19 +33,19 @@ fn rows(
 }
 
 /// Copies, and waits for it.
-pub fn now(what: Copy, kind: u32) -> Result {
+pub fn now(what: MemoryCopy, kind: u32) -> Result {
     let (gpu, stream) = resolve::stream(0)?;
     dispatch::copy(gpu, &stream, what, kind)
 }
 
 /// Copies in a stream's turn.
-pub fn later(what: Copy, kind: u32, handle: usize) -> Result {
+pub fn later(what: MemoryCopy, kind: u32, handle: usize) -> Result {
     let (gpu, stream) = resolve::stream(handle)?;
     dispatch::copy_async(gpu, &stream, handle, what, kind)
 }
 
 /// As [`now`], for calls that name the devices, the one that is copied to first.
-pub fn now_by_devices(what: Copy, kind: u32, devices: Devices) -> Result {
+pub fn now_by_devices(what: MemoryCopy, kind: u32, devices: CallDevices) -> Result {
     let (gpu, stream) = resolve::stream(0)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -54,7 +54,7 @@ pub fn now_by_devices(what: Copy, kind: u32, devices: Devices) -> Result {
 }
 
 /// As [`later`], for calls that name the devices: no capture records them.
-pub fn later_by_devices(what: Copy, kind: u32, devices: Devices, handle: usize) -> Result {
+pub fn later_by_devices(what: MemoryCopy, kind: u32, devices: CallDevices, handle: usize) -> Result {
     let (gpu, stream) = resolve::stream(handle)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -67,17 +67,17 @@ pub fn later_by_devices(what: Copy, kind: u32, devices: Devices, handle: usize) 
 ///
 /// # Errors
 /// `INVALID_DEVICE`.
-pub fn devices(to: c_int, from: c_int) -> Result<Devices> {
+pub fn devices(to: c_int, from: c_int) -> Result<CallDevices> {
     Ok((node()?.gpu(to)?, node()?.gpu(from)?))
 }
 
 runtime! {
     fn cudaMemcpy(to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
-        now(Copy::bytes(to as usize, from as usize, count), kind)
+        now(MemoryCopy::bytes(to as usize, from as usize, count), kind)
     }
 
     fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, count: usize, kind: u32, stream: usize) {
-        later(Copy::bytes(to as usize, from as usize, count), kind, stream)
+        later(MemoryCopy::bytes(to as usize, from as usize, count), kind, stream)
     }
 
     fn cudaMemcpy2D(
@@ -98,7 +98,7 @@ runtime! {
         to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize,
     ) {
         let devices = devices(to_device, from_device)?;
-        now_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices)
+        now_by_devices(MemoryCopy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices)
     }
 
     fn cudaMemcpyPeerAsync(
@@ -106,6 +106,6 @@ runtime! {
         stream: usize,
     ) {
         let devices = devices(to_device, from_device)?;
-        later_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices, stream)
+        later_by_devices(MemoryCopy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices, stream)
     }
 }

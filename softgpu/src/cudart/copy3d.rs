@@ -5,12 +5,12 @@ use mgb_abi::copy3d::{CopySide, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Po
 
 use super::arguments::read;
 use super::copy::{devices, later, later_by_devices, now, now_by_devices};
-use super::dispatch::Devices;
+use super::dispatch::CallDevices;
 use super::runtime;
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::memory::region::{Side, Size};
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 
 /// Bytes of an element; `None` for pitched memory.
 fn element(side: &CopySide) -> Result<Option<usize>> {
@@ -49,7 +49,7 @@ fn side_of(described: &CopySide, size: &Size) -> Result<Side> {
 ///
 /// # Errors
 /// `INVALID_VALUE` and `INVALID_PITCH_VALUE` for sides that name no memory, or too little of it.
-pub fn copy_of(parameters: &Memcpy3DParms) -> Result<Copy> {
+pub fn copy_of(parameters: &Memcpy3DParms) -> Result<MemoryCopy> {
     let Memcpy3DParms { src, dst, extent, .. } = parameters;
     let element = match (element(dst)?, element(src)?) {
         (Some(dst), Some(src)) if dst != src => return Err(Error::INVALID_VALUE),
@@ -59,14 +59,14 @@ pub fn copy_of(parameters: &Memcpy3DParms) -> Result<Copy> {
         width: extent.width.checked_mul(element).ok_or(Error::INVALID_VALUE)?,
         ..Size::from(*extent)
     };
-    Ok(Copy {
+    Ok(MemoryCopy {
         to: side_of(dst, &size)?,
         from: side_of(src, &size)?,
         size,
     })
 }
 
-fn peer(parameters: *const Memcpy3DPeerParms) -> Result<(Copy, Devices)> {
+fn peer(parameters: *const Memcpy3DPeerParms) -> Result<(MemoryCopy, CallDevices)> {
     let Memcpy3DPeerParms {
         src,
         src_device,

@@ -11,12 +11,12 @@ use crate::driver::copy_box::{described, flat};
 use crate::driver_front::{self, Front};
 use crate::error::Result;
 use crate::memory::region::Size;
-use crate::stream::Stream;
+use crate::stream::DeviceStream;
 use crate::submit;
-use crate::transfer::{Copy, Fill, Transfer};
+use crate::transfer::{Fill, MemoryCopy, Transfer};
 
 /// The devices that a call names: the one that is copied to, and the one that is copied from.
-pub type Devices = (&'static Gpu, &'static Gpu);
+pub type CallDevices = (&'static Gpu, &'static Gpu);
 
 /// A front, for a kind of copy that the driver has as well. Other kinds are an error of the runtime's own.
 fn front_for(kind: u32) -> Option<&'static Front> {
@@ -27,7 +27,7 @@ fn front_for(kind: u32) -> Option<&'static Front> {
 ///
 /// # Errors
 /// What is wrong with the copy, or with the device by the time the copy's turn came.
-pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, what: Copy, kind: u32) -> Result {
+pub fn copy(gpu: &'static Gpu, stream: &Arc<DeviceStream>, what: MemoryCopy, kind: u32) -> Result {
     match front_for(kind) {
         Some(_) if what.size.bytes() == 0 => Ok(()),
         Some(front) => copy_by(front, what, kind),
@@ -39,7 +39,13 @@ pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, what: Copy, kind: u32) -> R
 ///
 /// # Errors
 /// What is wrong with the copy; what goes wrong later sticks to the device.
-pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: Copy, kind: u32) -> Result {
+pub fn copy_async(
+    gpu: &'static Gpu,
+    stream: &Arc<DeviceStream>,
+    handle: usize,
+    what: MemoryCopy,
+    kind: u32,
+) -> Result {
     match front_for(kind) {
         Some(_) if what.size.bytes() == 0 => Ok(()),
         Some(front) => copy_async_by(front, what, kind, handle),
@@ -51,7 +57,13 @@ pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: 
 ///
 /// # Errors
 /// As [`copy`].
-pub fn copy_in(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: Copy, kind: u32) -> Result {
+pub fn copy_in(
+    gpu: &'static Gpu,
+    stream: &Arc<DeviceStream>,
+    handle: usize,
+    what: MemoryCopy,
+    kind: u32,
+) -> Result {
     match front_for(kind) {
         Some(_) if what.size.bytes() == 0 => Ok(()),
         Some(front) => {
@@ -68,10 +80,10 @@ pub fn copy_in(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: Cop
 /// As [`copy`].
 pub fn copy_named(
     gpu: &'static Gpu,
-    stream: &Arc<Stream>,
-    what: Copy,
+    stream: &Arc<DeviceStream>,
+    what: MemoryCopy,
     kind: u32,
-    devices: Devices,
+    devices: CallDevices,
 ) -> Result {
     let Some(front) = driver_front::front() else {
         return submit::transfer_and_wait(gpu, stream, Transfer::of_named(gpu, what, kind)?);
@@ -90,11 +102,11 @@ pub fn copy_named(
 /// As [`copy_async`].
 pub fn copy_named_async(
     gpu: &'static Gpu,
-    stream: &Arc<Stream>,
+    stream: &Arc<DeviceStream>,
     handle: usize,
-    what: Copy,
+    what: MemoryCopy,
     kind: u32,
-    devices: Devices,
+    devices: CallDevices,
 ) -> Result {
     let Some(front) = driver_front::front() else {
         return submit::transfer(gpu, stream, Transfer::of_named(gpu, what, kind)?);
@@ -107,7 +119,7 @@ pub fn copy_named_async(
     }
 }
 
-fn named(what: &Copy, kind: u32, devices: Devices) -> DriverCopy3D {
+fn named(what: &MemoryCopy, kind: u32, devices: CallDevices) -> DriverCopy3D {
     let mut copy = described(what, kind);
     copy.dst.context = devices.0.context_handle();
     copy.src.context = devices.1.context_handle();
@@ -128,7 +140,7 @@ fn is_plain(copy: &DriverCopy3D, kind: u32) -> bool {
     copy.height == 1 && copy.depth == 1 && !of_array && named
 }
 
-fn copy_by(front: &Front, what: Copy, kind: u32) -> Result {
+fn copy_by(front: &Front, what: MemoryCopy, kind: u32) -> Result {
     let (to, from, count) = (what.to.at, what.from.at, what.size.width);
     let structure = described(&what, kind);
     match kind {
@@ -143,7 +155,7 @@ fn copy_by(front: &Front, what: Copy, kind: u32) -> Result {
     }
 }
 
-fn copy_async_by(front: &Front, what: Copy, kind: u32, handle: usize) -> Result {
+fn copy_async_by(front: &Front, what: MemoryCopy, kind: u32, handle: usize) -> Result {
     let (to, from, count) = (what.to.at, what.from.at, what.size.width);
     let structure = described(&what, kind);
     match kind {
@@ -163,7 +175,7 @@ fn copy_async_by(front: &Front, what: Copy, kind: u32, handle: usize) -> Result 
 ///
 /// # Errors
 /// What is wrong with the range; without waiting, what goes wrong later sticks to the device.
-pub fn fill(gpu: &'static Gpu, stream: &Arc<Stream>, handle: usize, what: Fill, wait: bool) -> Result {
+pub fn fill(gpu: &'static Gpu, stream: &Arc<DeviceStream>, handle: usize, what: Fill, wait: bool) -> Result {
     let Fill { to, size, value, .. } = what;
     // Planes that lie one after another are rows.
     let is_flat = size.depth == 1 || to.slice == to.pitch * size.height;

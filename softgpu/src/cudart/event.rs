@@ -10,7 +10,7 @@ use crate::device::{current, resolve};
 use crate::driver::{events, stream as driver};
 use crate::driver_front;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, capture};
+use crate::graph::{NodeKind, capture};
 use crate::stream::event::{self, find};
 
 fn create(flags: c_uint) -> Result<usize> {
@@ -63,7 +63,7 @@ runtime! {
             0 => record(event, stream),
             EVENT_EXTERNAL => {
                 let (_, captured) = resolve::stream(stream)?;
-                only_captured(capture::keep(&captured, || Ok(Kind::Record(event)))?)
+                only_captured(capture::keep(&captured, || Ok(NodeKind::Record(event)))?)
             }
             _ => Err(Error::INVALID_VALUE),
         }
@@ -104,7 +104,7 @@ runtime! {
             return Err(Error::INVALID_VALUE);
         }
         if flags == EVENT_EXTERNAL {
-            return only_captured(capture::keep(&stream, || Ok(Kind::Wait(event)))?);
+            return only_captured(capture::keep(&stream, || Ok(NodeKind::Wait(event)))?);
         }
         if capture::wait(&stream, &found)? {
             return Ok(());

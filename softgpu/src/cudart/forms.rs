@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::copy3d::{CudaExtent, PitchedPtr};
 use mgb_abi::launch::Dim3;
 use mgb_abi::location::MemLocation;
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{put, runtime};
 use crate::driver::graph::give;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Kind, nodes_at, with};
+use crate::graph::{CudaGraph, NodeKind, nodes_at, with};
 use crate::work::Action;
 
 /// All edges are whole ones: `cudaGraphEdgeData` is zero.
@@ -23,22 +23,22 @@ fn pairs(from: *const usize, to: *const usize, count: usize) -> Result<Vec<(usiz
     Ok(from.iter().copied().zip(to.iter().copied()).collect())
 }
 
-fn dot(graph: &Graph) -> String {
+fn dot(graph: &CudaGraph) -> String {
     let mut text = "digraph dot {\n".to_owned();
     for (handle, node) in &graph.nodes {
         let label = match &node.kind {
-            Kind::Work(work) => match &work.action {
+            NodeKind::Work(work) => match &work.action {
                 Action::Kernel(launch) => format!("kernel {}", launch.function.name),
                 Action::Copy(transfer) => format!("copy {} bytes", transfer.copy.size.bytes()),
                 Action::Fill(fill) => format!("set {} bytes", fill.size.bytes()),
                 Action::Host(_) => "host".to_owned(),
             },
-            Kind::Child(_) => "graph".to_owned(),
-            Kind::Empty => "empty".to_owned(),
-            Kind::Wait(_) => "event wait".to_owned(),
-            Kind::Record(_) => "event record".to_owned(),
-            Kind::Alloc(memory) => format!("allocate {} bytes", memory.size),
-            Kind::Free(address) => format!("free {address:#x}"),
+            NodeKind::Child(_) => "graph".to_owned(),
+            NodeKind::Empty => "empty".to_owned(),
+            NodeKind::Wait(_) => "event wait".to_owned(),
+            NodeKind::Record(_) => "event record".to_owned(),
+            NodeKind::Alloc(memory) => format!("allocate {} bytes", memory.size),
+            NodeKind::Free(address) => format!("free {address:#x}"),
         };
         let _ = writeln!(text, "  \"{handle:#x}\" [label=\"{label}\"];");
     }

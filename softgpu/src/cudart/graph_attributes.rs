@@ -13,9 +13,9 @@ use crate::device::node;
 use crate::driver::pool::graph_level;
 use crate::driver_front;
 use crate::error::{Error, Result, say_once};
-use crate::graph::{Kind, with};
-use crate::kernel::launch::{self, Launch};
-use crate::work::{Action, Work};
+use crate::graph::{NodeKind, with};
+use crate::kernel::launch::{self, CheckedLaunch};
+use crate::work::{Action, DeviceWork};
 
 /// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel
 /// nodes have.
@@ -30,7 +30,7 @@ fn check(attribute: u32) -> Result {
     }
 }
 
-fn kernel_of(node: usize) -> Result<Arc<Launch>> {
+fn kernel_of(node: usize) -> Result<Arc<CheckedLaunch>> {
     match action_of(node)? {
         Action::Kernel(launch) => Ok(launch),
         _ => Err(Error::INVALID_VALUE),
@@ -38,13 +38,13 @@ fn kernel_of(node: usize) -> Result<Arc<Launch>> {
 }
 
 /// Puts a launch into the node of another.
-fn replace(node: usize, launch: Launch) -> Result {
-    let Kind::Work(Work { gpu, .. }) = with(|graphs| Ok(graphs.node(node)?.kind.clone()))? else {
+fn replace(node: usize, launch: CheckedLaunch) -> Result {
+    let NodeKind::Work(DeviceWork { gpu, .. }) = with(|graphs| Ok(graphs.node(node)?.kind.clone()))? else {
         return Err(Error::INVALID_VALUE);
     };
     launch::check(gpu.profile(), &launch.function, &launch.shape)?;
     let action = Action::Kernel(Arc::new(launch));
-    with(|graphs| graphs.replace(node, Kind::Work(Work { gpu, action }))).map(drop)
+    with(|graphs| graphs.replace(node, NodeKind::Work(DeviceWork { gpu, action }))).map(drop)
 }
 
 runtime! {

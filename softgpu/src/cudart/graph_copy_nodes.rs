@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr};
+use mgb_abi::copy3d::{CopySide, CudaExtent, Memcpy3DParms, PitchedPtr};
 
 use super::arguments::read;
 use super::copy3d::copy_of;
@@ -10,9 +10,9 @@ use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec};
+use crate::graph::{NodeKind, exec};
 use crate::memory::region::{Side, Size};
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 use crate::transfer::Transfer;
 use crate::work::Action;
 
@@ -36,7 +36,7 @@ fn described(transfer: &Transfer) -> Memcpy3DParms {
     Memcpy3DParms {
         src: side_of(transfer.copy.from),
         dst: side_of(transfer.copy.to),
-        extent: Extent { width, height, depth },
+        extent: CudaExtent { width, height, depth },
         kind: transfer.way.kind(),
     }
 }
@@ -45,18 +45,18 @@ fn described(transfer: &Transfer) -> Memcpy3DParms {
 ///
 /// # Errors
 /// What is wrong with the copy.
-pub fn transfer(copy: Copy, kind: u32) -> Result<Kind> {
+pub fn transfer(copy: MemoryCopy, kind: u32) -> Result<NodeKind> {
     work(Action::Copy(Transfer::new(current::active()?, copy, kind)?))
 }
 
 /// A box's copy node.
-pub(super) fn boxed(parameters: *const Memcpy3DParms) -> Result<Kind> {
+pub(super) fn boxed(parameters: *const Memcpy3DParms) -> Result<NodeKind> {
     let parameters = read(parameters)?;
     transfer(copy_of(&parameters)?, parameters.kind)
 }
 
-fn row(to: *mut c_void, from: *const c_void, count: usize, kind: u32) -> Result<Kind> {
-    transfer(Copy::bytes(to as usize, from as usize, count), kind)
+fn row(to: *mut c_void, from: *const c_void, count: usize, kind: u32) -> Result<NodeKind> {
+    transfer(MemoryCopy::bytes(to as usize, from as usize, count), kind)
 }
 
 fn to_symbol(
@@ -65,7 +65,7 @@ fn to_symbol(
     count: usize,
     offset: usize,
     kind: u32,
-) -> Result<Kind> {
+) -> Result<NodeKind> {
     let to = super::symbol::part(current::active()?, symbol, offset, count)?;
     row(to as *mut c_void, from, count, kind)
 }
@@ -76,7 +76,7 @@ fn from_symbol(
     count: usize,
     offset: usize,
     kind: u32,
-) -> Result<Kind> {
+) -> Result<NodeKind> {
     let from = super::symbol::part(current::active()?, symbol, offset, count)?;
     row(to, from as *const c_void, count, kind)
 }

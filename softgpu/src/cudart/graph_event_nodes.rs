@@ -3,19 +3,19 @@
 use super::graph_nodes::{add, change, kind_of};
 use super::{put, runtime};
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec};
+use crate::graph::{NodeKind, exec};
 use crate::stream::event;
 
 /// A node that records an event.
-pub(super) fn record(event: usize) -> Result<Kind> {
+pub(super) fn record(event: usize) -> Result<NodeKind> {
     event::find(event)?;
-    Ok(Kind::Record(event))
+    Ok(NodeKind::Record(event))
 }
 
 /// A node that waits for an event.
-pub(super) fn wait(event: usize) -> Result<Kind> {
+pub(super) fn wait(event: usize) -> Result<NodeKind> {
     event::find(event)?;
-    Ok(Kind::Wait(event))
+    Ok(NodeKind::Wait(event))
 }
 
 runtime! {
@@ -26,7 +26,7 @@ runtime! {
     }
 
     fn cudaGraphEventRecordNodeGetEvent(node: usize, event: *mut usize) {
-        let Kind::Record(found) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Record(found) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(event, found);
         Ok(())
     }
@@ -46,7 +46,7 @@ runtime! {
     }
 
     fn cudaGraphEventWaitNodeGetEvent(node: usize, event: *mut usize) {
-        let Kind::Wait(found) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Wait(found) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(event, found);
         Ok(())
     }

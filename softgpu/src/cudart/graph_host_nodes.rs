@@ -6,17 +6,17 @@ use super::arguments::read;
 use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec};
+use crate::graph::{NodeKind, exec};
 use crate::work::Action;
-use crate::work::host::{Function, HostCall, UserData};
+use crate::work::host::{HostCall, HostCallback, UserData};
 
 /// A node that calls the program.
 ///
 /// # Errors
 /// `INVALID_VALUE` for no function.
-pub fn call(parameters: *const HostNodeParams) -> Result<Kind> {
+pub fn call(parameters: *const HostNodeParams) -> Result<NodeKind> {
     let HostNodeParams { func, user_data } = read(parameters)?;
-    let function = Function::Plain(func.ok_or(Error::INVALID_VALUE)?);
+    let function = HostCallback::Plain(func.ok_or(Error::INVALID_VALUE)?);
     let data = UserData(user_data);
     work(Action::Host(HostCall { function, data }))
 }
@@ -29,7 +29,7 @@ runtime! {
     }
 
     fn cudaGraphHostNodeGetParams(node: usize, to: *mut HostNodeParams) {
-        let Action::Host(HostCall { function: Function::Plain(function), data }) = action_of(node)? else {
+        let Action::Host(HostCall { function: HostCallback::Plain(function), data }) = action_of(node)? else {
             return Err(Error::INVALID_VALUE);
         };
         put!(to, HostNodeParams { func: Some(function), user_data: data.0 });

@@ -12,21 +12,21 @@ use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result, say_once};
 use crate::exec::registry;
-use crate::graph::{Kind, exec};
-use crate::kernel::launch::{Launch, Shape};
+use crate::graph::{NodeKind, exec};
+use crate::kernel::launch::{CheckedLaunch, LaunchShape};
 use crate::work::Action;
 
 /// A kernel node.
 ///
 /// # Errors
 /// Those of a launch.
-pub fn kernel(parameters: *const KernelNodeParams) -> Result<Kind> {
+pub fn kernel(parameters: *const KernelNodeParams) -> Result<NodeKind> {
     let parameters = read(parameters)?;
     if !parameters.extra.is_null() {
         say_once("kernel nodes with `extra` are not supported by the software GPU; use `kernelParams`");
         return Err(Error::NOT_SUPPORTED);
     }
-    let shape = Shape {
+    let shape = LaunchShape {
         grid: parameters.grid.array(),
         block: parameters.block.array(),
         shared: parameters.shared_mem_bytes as usize,
@@ -35,7 +35,7 @@ pub fn kernel(parameters: *const KernelNodeParams) -> Result<Kind> {
     let function = registry::function(parameters.func as usize)?;
     let arguments = parameters.kernel_params.cast_const().cast();
     // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a launch.
-    let launch = unsafe { Launch::new(current::active()?, function, shape, arguments)? };
+    let launch = unsafe { CheckedLaunch::new(current::active()?, function, shape, arguments)? };
     work(Action::Kernel(Arc::new(launch)))
 }
 

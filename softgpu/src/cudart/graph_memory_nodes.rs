@@ -11,7 +11,7 @@ use crate::address::graph_memory::GraphMemory;
 use crate::driver::graph::memory_of;
 use crate::driver::pool::gpu_of;
 use crate::error::Error;
-use crate::graph::Kind;
+use crate::graph::NodeKind;
 
 runtime! {
     fn cudaGraphAddMemAllocNode(
@@ -21,7 +21,7 @@ runtime! {
         let MemAllocNodeParams { pool_props, byte_size, .. } = read(parameters.cast_const())?;
         let memory = GraphMemory::new(gpu_of(&pool_props)?, byte_size)?;
         let address = memory.address as *mut c_void;
-        add(node, graph, after, count, Kind::Alloc(memory))?;
+        add(node, graph, after, count, NodeKind::Alloc(memory))?;
         // SAFETY: `parameters` was read above, so it is not null; it is writable: CUDA's contract of the
         // function.
         unsafe { (*parameters).dptr = address };
@@ -39,11 +39,11 @@ runtime! {
         if pointer.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        add(node, graph, after, count, Kind::Free(pointer as usize))
+        add(node, graph, after, count, NodeKind::Free(pointer as usize))
     }
 
     fn cudaGraphMemFreeNodeGetParams(node: usize, to: *mut *mut c_void) {
-        let Kind::Free(address) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Free(address) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(to, address as *mut c_void);
         Ok(())
     }

@@ -3,16 +3,22 @@
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec, nodes_at, with};
-use crate::work::{Action, Work};
+use crate::graph::{NodeKind, exec, nodes_at, with};
+use crate::work::{Action, DeviceWork};
 
-pub(super) fn work(action: Action) -> Result<Kind> {
+pub(super) fn work(action: Action) -> Result<NodeKind> {
     let gpu = current::active()?;
-    Ok(Kind::Work(Work { gpu, action }))
+    Ok(NodeKind::Work(DeviceWork { gpu, action }))
 }
 
 /// Adds a node, and hands out its handle.
-pub(super) fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: Kind) -> Result {
+pub(super) fn add(
+    node: *mut usize,
+    graph: usize,
+    after: *const usize,
+    count: usize,
+    kind: NodeKind,
+) -> Result {
     if node.is_null() {
         return Err(Error::INVALID_VALUE);
     }
@@ -22,19 +28,19 @@ pub(super) fn add(node: *mut usize, graph: usize, after: *const usize, count: us
 }
 
 /// Changes a node of a graph. What it was is dropped outside of the lock.
-pub(super) fn change(node: usize, kind: Kind) -> Result {
+pub(super) fn change(node: usize, kind: NodeKind) -> Result {
     with(|graphs| graphs.set(node, kind)).map(drop)
 }
 
 /// What a node of a graph does.
-pub(super) fn kind_of(node: usize) -> Result<Kind> {
+pub(super) fn kind_of(node: usize) -> Result<NodeKind> {
     with(|graphs| Ok(graphs.node(node)?.kind.clone()))
 }
 
 /// The work of a node of a graph.
 pub(super) fn action_of(node: usize) -> Result<Action> {
     match kind_of(node)? {
-        Kind::Work(work) => Ok(work.action),
+        NodeKind::Work(work) => Ok(work.action),
         _ => Err(Error::INVALID_VALUE),
     }
 }
@@ -43,11 +49,11 @@ runtime! {
     fn cudaGraphAddChildGraphNode(
         node: *mut usize, graph: usize, after: *const usize, count: usize, child: usize,
     ) {
-        add(node, graph, after, count, Kind::Child(child))
+        add(node, graph, after, count, NodeKind::Child(child))
     }
 
     fn cudaGraphChildGraphNodeGetGraph(node: usize, graph: *mut usize) {
-        let Kind::Child(child) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Child(child) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(graph, child);
         Ok(())
     }
@@ -58,6 +64,6 @@ runtime! {
     }
 
     fn cudaGraphAddEmptyNode(node: *mut usize, graph: usize, after: *const usize, count: usize) {
-        add(node, graph, after, count, Kind::Empty)
+        add(node, graph, after, count, NodeKind::Empty)
     }
 }

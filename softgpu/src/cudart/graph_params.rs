@@ -11,7 +11,7 @@ use super::{
 use crate::address::graph_memory::GraphMemory;
 use crate::driver::pool::gpu_of;
 use crate::error::{Error, Result, say_once};
-use crate::graph::{Kind, exec, with};
+use crate::graph::{NodeKind, exec, with};
 
 /// `cudaMemcpyNodeParams` has 16 bytes before the copy.
 const BEFORE_COPY: usize = 2;
@@ -22,7 +22,7 @@ fn refuse<T>(what: &str) -> Result<T> {
 }
 
 /// What a node of these parameters does; an allocation's address is written back.
-fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
+fn kind(parameters: *mut GraphNodeParams) -> Result<NodeKind> {
     // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
     let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
     if parameters.reserved0 != [0; 3] || parameters.reserved2 != 0 {
@@ -36,8 +36,8 @@ fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
         NODE_MEMSET => graph_set_nodes::set(body.as_ptr().cast()),
         NODE_HOST => graph_host_nodes::call(body.as_ptr().cast()),
         NODE_GRAPH if body[1] as u32 != 0 => refuse("child graphs that are moved into their node"),
-        NODE_GRAPH => Ok(Kind::Child(body[0] as usize)),
-        NODE_EMPTY => Ok(Kind::Empty),
+        NODE_GRAPH => Ok(NodeKind::Child(body[0] as usize)),
+        NODE_EMPTY => Ok(NodeKind::Empty),
         NODE_WAIT_EVENT => graph_event_nodes::wait(body[0] as usize),
         NODE_EVENT_RECORD => graph_event_nodes::record(body[0] as usize),
         NODE_EXT_SEMAPHORE_SIGNAL | NODE_EXT_SEMAPHORE_WAIT => refuse("graph nodes of external semaphores"),
@@ -46,17 +46,17 @@ fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
             let allocation = unsafe { &mut *body.as_mut_ptr().cast::<MemAllocNodeParams>() };
             let memory = GraphMemory::new(gpu_of(&allocation.pool_props)?, allocation.byte_size)?;
             allocation.dptr = memory.address as *mut c_void;
-            Ok(Kind::Alloc(memory))
+            Ok(NodeKind::Alloc(memory))
         }
         NODE_MEM_FREE if body[0] == 0 => Err(Error::INVALID_VALUE),
-        NODE_MEM_FREE => Ok(Kind::Free(body[0] as usize)),
+        NODE_MEM_FREE => Ok(NodeKind::Free(body[0] as usize)),
         NODE_CONDITIONAL => refuse("conditional graph nodes"),
         _ => Err(Error::INVALID_VALUE),
     }
 }
 
 /// The kind of what can be changed: memory's address is its node's for ever, and an empty node has nothing.
-fn changed(parameters: *mut GraphNodeParams) -> Result<Kind> {
+fn changed(parameters: *mut GraphNodeParams) -> Result<NodeKind> {
     // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
     match unsafe { parameters.as_ref() }.ok_or(Error::INVALID_VALUE)?.kind {
         NODE_EMPTY | NODE_MEM_ALLOC | NODE_MEM_FREE => Err(Error::INVALID_VALUE),
@@ -74,7 +74,7 @@ runtime! {
 
     fn cudaGraphNodeSetParams(node: usize, parameters: *mut GraphNodeParams) {
         match changed(parameters)? {
-            Kind::Child(_) => refuse("changes of a child graph's node, except in an executable graph"),
+            NodeKind::Child(_) => refuse("changes of a child graph's node, except in an executable graph"),
             kind => change(node, kind),
         }
     }
@@ -82,7 +82,7 @@ runtime! {
     fn cudaGraphExecNodeSetParams(handle: usize, node: usize, parameters: *mut GraphNodeParams) {
         let exec = exec::find(handle)?;
         match changed(parameters)? {
-            Kind::Child(child) => with(|graphs| exec.set_child(graphs, node, child)),
+            NodeKind::Child(child) => with(|graphs| exec.set_child(graphs, node, child)),
             kind => exec.set(node, kind),
         }
     }

@@ -9,7 +9,7 @@ use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec};
+use crate::graph::{NodeKind, exec};
 use crate::memory::region::{Side, Size};
 use crate::transfer::Fill;
 use crate::work::Action;
@@ -18,7 +18,7 @@ use crate::work::Action;
 ///
 /// # Errors
 /// What is wrong with the range, or with the element.
-pub fn set(parameters: *const MemsetParams) -> Result<Kind> {
+pub fn set(parameters: *const MemsetParams) -> Result<NodeKind> {
     let MemsetParams {
         dst,
         pitch,

@@ -10,11 +10,11 @@ use crate::device::current;
 use crate::driver::ipc::export;
 use crate::driver_front;
 use crate::error::Error;
-use crate::memory::share::Handle;
+use crate::memory::share::MemoryHandle;
 use crate::stream::{event, shared};
 
 runtime! {
-    fn cudaIpcGetMemHandle(handle: *mut Handle, memory: *mut c_void) {
+    fn cudaIpcGetMemHandle(handle: *mut MemoryHandle, memory: *mut c_void) {
         current::active()?;
         if handle.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -28,7 +28,7 @@ runtime! {
         }
     }
 
-    fn cudaIpcGetEventHandle(handle: *mut shared::Handle, event: usize) {
+    fn cudaIpcGetEventHandle(handle: *mut shared::EventHandle, event: usize) {
         let found = event::find(event)?;
         match driver_front::front() {
             Some(front) => front.cuIpcGetEventHandle(handle, event),
@@ -39,7 +39,7 @@ runtime! {
         }
     }
 
-    fn cudaIpcOpenEventHandle(event: *mut usize, handle: shared::Handle) {
+    fn cudaIpcOpenEventHandle(event: *mut usize, handle: shared::EventHandle) {
         current::active()?;
         if event.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -53,7 +53,7 @@ runtime! {
         }
     }
 
-    fn cudaIpcOpenMemHandle(memory: *mut *mut c_void, handle: Handle, flags: c_uint) {
+    fn cudaIpcOpenMemHandle(memory: *mut *mut c_void, handle: MemoryHandle, flags: c_uint) {
         current::active()?;
         if memory.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);

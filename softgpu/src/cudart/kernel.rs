@@ -8,7 +8,7 @@ use super::launch::by_stub;
 use super::{put, runtime};
 use crate::error::Error;
 use crate::exec::registry;
-use crate::kernel::launch::Shape;
+use crate::kernel::launch::LaunchShape;
 
 runtime! {
     fn __cudaGetKernel(kernel: *mut usize, stub: *const c_void) {
@@ -20,7 +20,7 @@ runtime! {
     fn __cudaLaunchKernel(
         kernel: usize, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize,
     ) {
-        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
+        let shape = LaunchShape { grid: grid.array(), block: block.array(), shared, cooperative: false };
         // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
         // launch.
         unsafe { by_stub(kernel, &shape, stream, arguments) }

@@ -10,7 +10,7 @@ use crate::driver::launch as driver;
 use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::exec::registry;
-use crate::kernel::{self, launch::Shape};
+use crate::kernel::{self, launch::LaunchShape};
 use crate::per_thread::PerThread;
 
 /// What stands between `<<<` and `>>>`.
@@ -28,7 +28,12 @@ static PUSHED: PerThread<Vec<Configuration>> = PerThread::new();
 ///
 /// # Safety
 /// `arguments` is as the kernel's parameters ask.
-pub unsafe fn by_stub(stub: usize, shape: &Shape, handle: usize, arguments: *mut *mut c_void) -> Result {
+pub unsafe fn by_stub(
+    stub: usize,
+    shape: &LaunchShape,
+    handle: usize,
+    arguments: *mut *mut c_void,
+) -> Result {
     // SAFETY: contract of `by_stub`.
     unsafe {
         launch(stub, shape, handle, arguments, |front| {
@@ -49,7 +54,7 @@ pub unsafe fn by_stub(stub: usize, shape: &Shape, handle: usize, arguments: *mut
 /// `arguments` is as the kernel's parameters ask.
 unsafe fn launch(
     stub: usize,
-    shape: &Shape,
+    shape: &LaunchShape,
     handle: usize,
     arguments: *mut *mut c_void,
     by_front: impl FnOnce(&Front) -> Result,
@@ -75,7 +80,7 @@ runtime! {
         stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
         stream: usize,
     ) {
-        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
+        let shape = LaunchShape { grid: grid.array(), block: block.array(), shared, cooperative: false };
         // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
         // launch.
         unsafe { by_stub(stub as usize, &shape, stream, arguments) }
@@ -85,7 +90,7 @@ runtime! {
         stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
         stream: usize,
     ) {
-        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: true };
+        let shape = LaunchShape { grid: grid.array(), block: block.array(), shared, cooperative: true };
         // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
         // launch.
         unsafe { by_stub(stub as usize, &shape, stream, arguments) }
@@ -98,7 +103,7 @@ runtime! {
             let config = config.as_ref().ok_or(Error::INVALID_VALUE)?;
             (config, crate::image::slice(config.attributes, config.count))
         };
-        let plain = Shape {
+        let plain = LaunchShape {
             grid: config.grid.array(),
             block: config.block.array(),
             shared: config.shared,

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::copy3d::{CudaExtent, PitchedPtr};
 use mgb_abi::location::INVALID_DEVICE_ID;
 use mgb_abi::managed::{ATTACH_GLOBAL, ATTACH_HOST};
 use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_MANAGED, MEMORY_UNREGISTERED, PointerAttributes};
@@ -14,7 +14,7 @@ use crate::driver::{self, memory::pitched};
 use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::heap::Use;
+use crate::memory::heap::AllocationUse;
 
 /// Bytes of the largest access to pitched memory: every allowed one gives the same pitch.
 const ELEMENT: c_uint = 16;
@@ -22,7 +22,7 @@ const ELEMENT: c_uint = 16;
 /// Allocates for a program; zero bytes are address zero. `by_front` has a front do it.
 fn allocate(
     size: usize,
-    purpose: Use,
+    purpose: AllocationUse,
     by_front: impl FnOnce(&Front, *mut usize) -> Result,
 ) -> Result<*mut c_void> {
     capture::forbid()?;
@@ -40,7 +40,7 @@ fn allocate(
 
 /// Allocates rows of `width` bytes, `size` bytes in all.
 fn allocate_rows(size: usize, width: usize, rows: usize) -> Result<*mut c_void> {
-    allocate(size, Use::Plain, |front, address| {
+    allocate(size, AllocationUse::Plain, |front, address| {
         // The same pitch, from the same function.
         front.cuMemAllocPitch(address, &mut 0, width, rows, ELEMENT)
     })
@@ -62,7 +62,7 @@ fn free(address: usize) -> Result {
 runtime! {
     fn cudaMalloc(pointer: *mut *mut c_void, size: usize) {
         put!(pointer, std::ptr::null_mut());
-        put!(pointer, allocate(size, Use::Plain, |front, address| front.cuMemAlloc(address, size))?);
+        put!(pointer, allocate(size, AllocationUse::Plain, |front, address| front.cuMemAlloc(address, size))?);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: Extent) {
+    fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: CudaExtent) {
         let rows = extent.height.checked_mul(extent.depth).ok_or(Error::MEMORY_ALLOCATION)?;
         let (row, size) = pitched(extent.width, rows)?;
         let ptr = allocate_rows(size, extent.width, rows)?;
@@ -94,7 +94,7 @@ runtime! {
         }
         if size > 0 {
             let by_front = |front: &Front, address| front.cuMemAllocManaged(address, size, flags);
-            put!(pointer, allocate(size, Use::Managed, by_front)?);
+            put!(pointer, allocate(size, AllocationUse::Managed, by_front)?);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::image::Image;
 
 /// A registered module: what its handle points to.
 #[derive(Default)]
-struct Module {
+struct RegisteredModule {
     stubs: Mutex<Vec<usize>>,
     shadows: Mutex<Vec<usize>>,
     /// Names of managed variables, which only nvcc's programs have.
@@ -22,9 +22,9 @@ struct Module {
 ///
 /// # Safety
 /// The handle is null or came from `__cudaRegisterFatBinary`, and is still registered.
-unsafe fn module<'a>(handle: *mut *mut c_void) -> Option<&'a Module> {
+unsafe fn module<'a>(handle: *mut *mut c_void) -> Option<&'a RegisteredModule> {
     // SAFETY: the handle is null or a registered module's: contract of `module`.
-    unsafe { handle.cast::<Module>().as_ref() }
+    unsafe { handle.cast::<RegisteredModule>().as_ref() }
 }
 
 /// Registers a variable by what host code names it by: its host shadow, or the pointer to managed memory.
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn __softgpuRegisterImage(image: *const Image) {
 /// None needed: the argument is not looked at.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFatBinary(_image: *mut c_void) -> *mut *mut c_void {
-    Box::into_raw(Box::<Module>::default()).cast()
+    Box::into_raw(Box::<RegisteredModule>::default()).cast()
 }
 
 /// The end of a module's registration.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
     if !handle.is_null() {
         // SAFETY: the handle came from `Box::into_raw` in `__cudaRegisterFatBinary` and is not used again:
         // contract of `__cudaUnregisterFatBinary`.
-        let module = unsafe { Box::from_raw(handle.cast::<Module>()) };
+        let module = unsafe { Box::from_raw(handle.cast::<RegisteredModule>()) };
         registry::remove(&module.stubs.lock(), &module.shadows.lock());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::copy3d::{CudaExtent, PitchedPtr};
 
 use super::{dispatch, runtime};
 use crate::device::resolve;
@@ -23,7 +23,7 @@ fn plane(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usiz
 }
 
 /// The planes of pitched memory are `ysize` rows apart; an extent may be smaller.
-fn planes(to: PitchedPtr, value: c_int, extent: Extent) -> Result<Fill> {
+fn planes(to: PitchedPtr, value: c_int, extent: CudaExtent) -> Result<Fill> {
     let tall = extent.depth > 1 && extent.height > to.ysize;
     let wide = extent.width > to.pitch && (extent.height > 1 || extent.depth > 1);
     if tall || wide {
@@ -56,11 +56,11 @@ runtime! {
         set(plane(to, pitch, value, width, height)?, stream, false)
     }
 
-    fn cudaMemset3D(to: PitchedPtr, value: c_int, extent: Extent) {
+    fn cudaMemset3D(to: PitchedPtr, value: c_int, extent: CudaExtent) {
         set(planes(to, value, extent)?, 0, true)
     }
 
-    fn cudaMemset3DAsync(to: PitchedPtr, value: c_int, extent: Extent, stream: usize) {
+    fn cudaMemset3DAsync(to: PitchedPtr, value: c_int, extent: CudaExtent, stream: usize) {
         set(planes(to, value, extent)?, stream, false)
     }
 }

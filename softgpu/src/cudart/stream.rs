@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::{GREATEST_PRIORITY, handle};
 use crate::submit;
-use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
-use crate::work::{Action, Work};
+use crate::work::host::{Callback, HostCall, HostCallback, HostFunction, UserData};
+use crate::work::{Action, DeviceWork};
 
 fn create(flags: c_uint, priority: c_int) -> Result<usize> {
     if flags & !STREAM_NON_BLOCKING != 0 {
@@ -27,7 +27,7 @@ fn create(flags: c_uint, priority: c_int) -> Result<usize> {
 fn call(stream: usize, call: HostCall) -> Result {
     let (gpu, stream) = resolve::stream(stream)?;
     let action = Action::Host(call);
-    submit::issue(&stream, Work { gpu, action })
+    submit::issue(&stream, DeviceWork { gpu, action })
 }
 
 runtime! {
@@ -94,7 +94,7 @@ runtime! {
     }
 
     fn cudaLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        let function = Function::Plain(function.ok_or(Error::INVALID_VALUE)?);
+        let function = HostCallback::Plain(function.ok_or(Error::INVALID_VALUE)?);
         call(stream, HostCall { function, data: UserData(data) })
     }
 
@@ -102,7 +102,7 @@ runtime! {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let function = Function::Callback(callback.ok_or(Error::INVALID_VALUE)?, stream);
+        let function = HostCallback::Callback(callback.ok_or(Error::INVALID_VALUE)?, stream);
         call(stream, HostCall { function, data: UserData(data) })
     }
 }

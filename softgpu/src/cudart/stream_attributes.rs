@@ -5,7 +5,7 @@ use mgb_abi::launch::*;
 use super::{put, runtime};
 use crate::device::resolve;
 use crate::error::{Error, Result};
-use crate::stream::Stream;
+use crate::stream::DeviceStream;
 
 /// Access policy window, synchronization policy, priority, synchronization domains: those that streams have.
 fn check(attribute: u32) -> Result {
@@ -23,7 +23,7 @@ fn check(attribute: u32) -> Result {
     }
 }
 
-fn value(stream: &Stream, attribute: u32) -> LaunchAttributeValue {
+fn value(stream: &DeviceStream, attribute: u32) -> LaunchAttributeValue {
     let set = stream.attributes().lock().get(&attribute).copied();
     set.unwrap_or_else(|| {
         let mut value = LaunchAttributeValue::default();

@@ -9,7 +9,7 @@ use crate::device::{Gpu, current, resolve};
 use crate::error::{Error, Result};
 use crate::exec::registry;
 use crate::kernel::variables;
-use crate::transfer::Copy;
+use crate::transfer::MemoryCopy;
 
 /// The address of `count` bytes of a variable from `offset`.
 ///
@@ -61,13 +61,13 @@ runtime! {
     ) {
         let (gpu, stream) = resolve::stream(0)?;
         kind_to(kind)?;
-        dispatch::copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+        dispatch::copy(gpu, &stream, MemoryCopy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         let (gpu, stream) = resolve::stream(0)?;
         kind_from(kind)?;
-        dispatch::copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+        dispatch::copy(gpu, &stream, MemoryCopy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 
     fn cudaMemcpyToSymbolAsync(
@@ -75,7 +75,7 @@ runtime! {
     ) {
         let (gpu, stream) = resolve::stream(handle)?;
         kind_to(kind)?;
-        dispatch::copy_async(gpu, &stream, handle, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+        dispatch::copy_async(gpu, &stream, handle, MemoryCopy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyFromSymbolAsync(
@@ -83,6 +83,6 @@ runtime! {
     ) {
         let (gpu, stream) = resolve::stream(handle)?;
         kind_from(kind)?;
-        dispatch::copy_async(gpu, &stream, handle, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+        dispatch::copy_async(gpu, &stream, handle, MemoryCopy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 }

@@ -1,7 +1,7 @@
 //! The runtime's functions for texture objects.
 
 use mgb_abi::array::ChannelFormatDesc;
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 use mgb_abi::texture::*;
 
 use super::{put, runtime};
@@ -15,7 +15,7 @@ use crate::memory::array;
 /// The driver's words for a format of elements: its number and the channels.
 fn to_driver(format: ChannelFormatDesc) -> Result<(u32, u32)> {
     array::element(&format)?;
-    let extent = Extent {
+    let extent = CudaExtent {
         width: 1,
         height: 0,
         depth: 0,

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::config::device::Device;
+use crate::config::device::DeviceConfig;
 use crate::config::profile::Profile;
 use crate::config::spec::Spec;
 use crate::driver_front::{self, Front};
 use crate::error::{Error, Result};
 use crate::memory::heap::Heap;
-use crate::state::State;
+use crate::state::SharedState;
 use crate::stream::set::Streams;
 
 /// What is to be done when a device's context has ended.
@@ -34,8 +34,8 @@ pub struct Gpu {
     pub spec: Spec,
     /// The streams of the device.
     pub streams: Streams,
-    state: &'static State,
-    context: Mutex<Context>,
+    state: &'static SharedState,
+    context: Mutex<PrimaryContext>,
     /// Held by the thread that has a front make or end the context.
     entering: Mutex<()>,
     heap: Mutex<Heap>,
@@ -48,7 +48,7 @@ pub struct Gpu {
 
 /// The primary context: there while the runtime uses it or the driver API retains it.
 #[derive(Debug, Default)]
-struct Context {
+struct PrimaryContext {
     active: bool,
     /// Which of the process it is, counted from 1; the last one's number where there is none.
     number: u64,
@@ -60,7 +60,7 @@ struct Context {
 
 impl Gpu {
     /// A device without a context.
-    pub fn new(ordinal: usize, index: usize, state: &'static State) -> Gpu {
+    pub fn new(ordinal: usize, index: usize, state: &'static SharedState) -> Gpu {
         Gpu {
             ordinal,
             index,
@@ -82,8 +82,8 @@ impl Gpu {
     }
 
     /// The device, without what this process has on it.
-    pub fn device(&self) -> Device {
-        Device {
+    pub fn device(&self) -> DeviceConfig {
+        DeviceConfig {
             index: self.index,
             spec: self.spec,
         }
@@ -206,7 +206,7 @@ impl Gpu {
         context.active.then_some(context.number)
     }
 
-    fn activate(&self, context: &mut Context) -> Result {
+    fn activate(&self, context: &mut PrimaryContext) -> Result {
         if !context.active {
             self.state.charge(self.index, self.spec.context, true)?;
             static LAST: AtomicU64 = AtomicU64::new(0);
@@ -216,7 +216,7 @@ impl Gpu {
         Ok(())
     }
 
-    fn deactivate(&self, context: &mut Context) {
+    fn deactivate(&self, context: &mut PrimaryContext) {
         if context.active {
             context.active = false;
             self.streams.clear();

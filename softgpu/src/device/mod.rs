@@ -7,4 +7,4 @@ pub mod properties;
 pub mod resolve;
 
 pub use gpu::Gpu;
-pub use node::{Node, is_forked, node};
+pub use node::{VisibleDevices, is_forked, node};

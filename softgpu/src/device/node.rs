@@ -9,11 +9,11 @@ use crate::driver_front;
 use crate::error::{Error, Result};
 
 /// The devices of this process, in the order in which it sees them.
-pub struct Node {
+pub struct VisibleDevices {
     gpus: Vec<Gpu>,
 }
 
-impl Node {
+impl VisibleDevices {
     /// The visible devices.
     pub fn gpus(&'static self) -> &'static [Gpu] {
         &self.gpus
@@ -44,14 +44,14 @@ pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-static NODE: OnceLock<Result<Node>> = OnceLock::new();
+static NODE: OnceLock<Result<VisibleDevices>> = OnceLock::new();
 
 /// The devices, found at the first call; a driver front is asked first.
 ///
 /// # Errors
 /// `INITIALIZATION` where they cannot be used: a bad configuration, or a child forked after the
 /// first call, as CUDA has it; `NO_DEVICE` where there is none.
-pub fn node() -> Result<&'static Node> {
+pub fn node() -> Result<&'static VisibleDevices> {
     if FORKED.load(Ordering::Relaxed) {
         return Err(Error::INITIALIZATION);
     }
@@ -66,14 +66,14 @@ pub fn node() -> Result<&'static Node> {
 ///
 /// # Errors
 /// Those of [`node`].
-pub fn known() -> Result<&'static Node> {
+pub fn known() -> Result<&'static VisibleDevices> {
     if FORKED.load(Ordering::Relaxed) {
         return Err(Error::INITIALIZATION);
     }
     NODE.get_or_init(found).as_ref().map_err(|&error| error)
 }
 
-fn found() -> Result<Node> {
+fn found() -> Result<VisibleDevices> {
     crate::fail::prepare()?;
     crate::time::settings::prepare()?;
     crate::exec::order::prepare()?;
@@ -94,6 +94,6 @@ fn found() -> Result<Node> {
     if gpus.is_empty() {
         Err(Error::NO_DEVICE)
     } else {
-        Ok(Node { gpus })
+        Ok(VisibleDevices { gpus })
     }
 }

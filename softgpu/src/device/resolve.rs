@@ -8,13 +8,13 @@ use super::current;
 use super::gpu::Gpu;
 use super::node::node;
 use crate::error::Result;
-use crate::stream::{Stream, handle};
+use crate::stream::{DeviceStream, handle};
 
 /// The stream that a handle names, and its device, with a healthy context.
 ///
 /// # Errors
 /// `INVALID_HANDLE`, and those of [`current::active`].
-pub fn stream(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
+pub fn stream(handle: usize) -> Result<(&'static Gpu, Arc<DeviceStream>)> {
     if handle > STREAM_PER_THREAD {
         let stream = handle::find(handle)?;
         let gpu = node()?.gpu(stream.ordinal as i32)?;

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use mgb_abi::array::*;
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 
 use super::{current, driver};
 use crate::address::{self, take_back};
@@ -11,7 +11,7 @@ use crate::device::{Gpu, node};
 use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::memory::heap::Use;
+use crate::memory::heap::AllocationUse;
 
 /// `cudaChannelFormatKind` and bits of a channel, by `CUarray_format`.
 const FORMATS: [(u32, c_int, c_int); 8] = [
@@ -29,10 +29,10 @@ const FORMATS: [(u32, c_int, c_int); 8] = [
 ///
 /// # Errors
 /// `INVALID_CHANNEL_DESCRIPTOR` for a format that the driver has no name for.
-pub fn described(format: ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result<Array3DDescriptor> {
+pub fn described(format: ChannelFormatDesc, extent: CudaExtent, flags: c_uint) -> Result<Array3DDescriptor> {
     let of = |&&(_, kind, bits): &&(u32, c_int, c_int)| (kind, bits) == (format.f, format.x);
     let known = FORMATS.iter().find(of).ok_or(Error::INVALID_CHANNEL_DESCRIPTOR)?;
-    let Extent { width, height, depth } = extent;
+    let CudaExtent { width, height, depth } = extent;
     let channels = format.bits().iter().filter(|&&bits| bits != 0).count() as c_uint;
     Ok(Array3DDescriptor {
         width,
@@ -68,9 +68,12 @@ pub fn format_of(format: u32, channels: c_uint) -> Result<ChannelFormatDesc> {
 ///
 /// # Errors
 /// Those of [`array::plan`], `MEMORY_ALLOCATION`.
-pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result<usize> {
+pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: CudaExtent, flags: c_uint) -> Result<usize> {
     let (planned, size) = array::plan(gpu.ordinal, format, extent, flags)?;
-    Ok(array::keep(planned, address::allocate(gpu, size, Use::Array)?))
+    Ok(array::keep(
+        planned,
+        address::allocate(gpu, size, AllocationUse::Array)?,
+    ))
 }
 
 /// Ends an array, after the work of its device, which may use it.
@@ -98,7 +101,7 @@ fn make(to: *mut usize, wanted: &Array3DDescriptor) -> Result {
     if to.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    let extent = Extent { width, height, depth };
+    let extent = CudaExtent { width, height, depth };
     put!(to, create(gpu, format_of(format, channels)?, extent, flags)?);
     Ok(())
 }
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn formats_have_names_in_both_interfaces() {
-        let extent = Extent {
+        let extent = CudaExtent {
             width: 3,
             height: 2,
             depth: 0,

@@ -9,23 +9,23 @@ use super::driver;
 use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::graph::{capture, nodes_at, with};
-use crate::stream::Stream;
-use crate::stream::capture::Mode;
+use crate::stream::DeviceStream;
+use crate::stream::capture::CaptureMode;
 
 /// The stream captures from here on.
 ///
 /// # Errors
 /// `INVALID_VALUE` for a mode that there is not; those of [`capture::begin`].
-pub fn begin(stream: &Arc<Stream>, mode: u32) -> Result {
-    capture::begin(stream, stream.is_legacy(), None, Mode::new(mode)?)
+pub fn begin(stream: &Arc<DeviceStream>, mode: u32) -> Result {
+    capture::begin(stream, stream.is_legacy(), None, CaptureMode::new(mode)?)
 }
 
 /// The stream captures into a graph from here on, behind these of its nodes.
 ///
 /// # Errors
 /// As of [`begin`]; `INVALID_VALUE` for nodes that the graph does not have.
-pub fn begin_to_graph(stream: &Arc<Stream>, graph: usize, after: &[usize], mode: u32) -> Result {
-    let mode = Mode::new(mode)?;
+pub fn begin_to_graph(stream: &Arc<DeviceStream>, graph: usize, after: &[usize], mode: u32) -> Result {
+    let mode = CaptureMode::new(mode)?;
     with(|graphs| {
         let known = graphs.graph(graph)?;
         let all = after.iter().all(|node| known.nodes.contains_key(node));
@@ -54,7 +54,7 @@ driver! {
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) {
         // SAFETY: `mode` is null or valid for reads: CUDA's contract of the function.
-        let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
+        let new = CaptureMode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
         put!(mode, capture::exchange_mode(new) as u32);
         Ok(())
     }

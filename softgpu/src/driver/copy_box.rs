@@ -15,7 +15,7 @@ use crate::graph::capture;
 use crate::memory::array;
 use crate::memory::region::{Side, Size};
 use crate::submit;
-use crate::transfer::{Copy, Transfer};
+use crate::transfer::{MemoryCopy, Transfer};
 
 /// A side whose first byte is that of the memory.
 const WHOLE: DriverSide3D = DriverSide3D {
@@ -33,7 +33,7 @@ const WHOLE: DriverSide3D = DriverSide3D {
 };
 
 /// A copy of this kind, one of `cudaMemcpyKind`, in the driver's structure.
-pub fn described(copy: &Copy, kind: u32) -> DriverCopy3D {
+pub fn described(copy: &MemoryCopy, kind: u32) -> DriverCopy3D {
     let (from_device, to_device) = match kind {
         HOST_TO_HOST => (Some(false), Some(false)),
         HOST_TO_DEVICE => (Some(false), Some(true)),
@@ -172,7 +172,7 @@ fn side_of(described: &DriverSide3D, size: &Size) -> Result<Side> {
 ///
 /// # Errors
 /// `INVALID_VALUE` for sides that name no memory, or too little of it; `INVALID_HANDLE` for no array.
-pub fn copy_of(described: &DriverCopy3D) -> Result<(Copy, u32)> {
+pub fn copy_of(described: &DriverCopy3D) -> Result<(MemoryCopy, u32)> {
     let &DriverCopy3D {
         src,
         dst,
@@ -185,7 +185,7 @@ pub fn copy_of(described: &DriverCopy3D) -> Result<(Copy, u32)> {
         height,
         depth,
     };
-    let copy = Copy {
+    let copy = MemoryCopy {
         to: side_of(&dst, &size)?,
         from: side_of(&src, &size)?,
         size,
@@ -211,16 +211,16 @@ fn read<T: std::marker::Copy>(structure: *const T) -> Result<T> {
     unsafe { structure.as_ref() }.copied().ok_or(Error::INVALID_VALUE)
 }
 
-fn plane(structure: *const DriverCopy2D) -> Result<(Copy, u32)> {
+fn plane(structure: *const DriverCopy2D) -> Result<(MemoryCopy, u32)> {
     copy_of(&raised(&read(structure)?))
 }
 
-fn planes(structure: *const DriverCopy3D) -> Result<(Copy, u32)> {
+fn planes(structure: *const DriverCopy3D) -> Result<(MemoryCopy, u32)> {
     copy_of(&read(structure)?)
 }
 
 /// The same, for a structure that names a context for each side that is no array.
-fn peers(structure: *const DriverCopy3D) -> Result<(Copy, u32)> {
+fn peers(structure: *const DriverCopy3D) -> Result<(MemoryCopy, u32)> {
     let structure = read(structure)?;
     for side in [&structure.src, &structure.dst] {
         if side.memory_type != MEMORYTYPE_ARRAY {
@@ -231,7 +231,7 @@ fn peers(structure: *const DriverCopy3D) -> Result<(Copy, u32)> {
 }
 
 /// Copies between devices that the call names, and waits for it.
-fn named_now((what, kind): (Copy, u32)) -> Result {
+fn named_now((what, kind): (MemoryCopy, u32)) -> Result {
     let (gpu, stream) = stream(0)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -240,7 +240,7 @@ fn named_now((what, kind): (Copy, u32)) -> Result {
 }
 
 /// Copies between devices that the call names, in a stream's turn: no capture records it.
-fn named_later((what, kind): (Copy, u32), handle: usize) -> Result {
+fn named_later((what, kind): (MemoryCopy, u32), handle: usize) -> Result {
     let (gpu, stream) = stream(handle)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -255,10 +255,10 @@ fn between(
     from: usize,
     from_context: usize,
     count: usize,
-) -> Result<(Copy, u32)> {
+) -> Result<(MemoryCopy, u32)> {
     gpu_of(to_context)?;
     gpu_of(from_context)?;
-    Ok((Copy::bytes(to, from, count), DEVICE_TO_DEVICE))
+    Ok((MemoryCopy::bytes(to, from, count), DEVICE_TO_DEVICE))
 }
 
 driver! {
@@ -310,7 +310,7 @@ driver! {
 mod tests {
     use super::*;
 
-    fn same(copy: Copy, kind: u32) {
+    fn same(copy: MemoryCopy, kind: u32) {
         let structure = described(&copy, kind);
         let (read, read_kind) = copy_of(&structure).unwrap();
         assert_eq!(read_kind, kind, "{structure:?}");
@@ -338,21 +338,21 @@ mod tests {
                 (side(4100, 512, 5120), side(8192, 100, 700), size(90, 7, 3)),
                 (side(4096, 512, 512), side(8192, 64, 128), size(64, 1, 3)),
             ] {
-                same(Copy { to, from, size }, kind);
+                same(MemoryCopy { to, from, size }, kind);
             }
         }
     }
 
     #[test]
     fn only_first_planes_are_flat() {
-        let copy = Copy {
+        let copy = MemoryCopy {
             to: Side::rows(4096, 64),
             from: Side::rows(8192, 64),
             size: Size::plane(64, 2),
         };
         let plane = described(&copy, DEFAULT);
         let (read, _) = copy_of(&raised(&flat(&plane).unwrap())).unwrap();
-        let rows = |copy: Copy| copy.size.rows(copy.to, copy.from).collect::<Vec<_>>();
+        let rows = |copy: MemoryCopy| copy.size.rows(copy.to, copy.from).collect::<Vec<_>>();
         assert_eq!(rows(read), rows(copy));
         let second = DriverCopy3D {
             dst: DriverSide3D { z: 1, ..plane.dst },
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn rows_that_do_not_fit_are_refused() {
-        let copy = Copy {
+        let copy = MemoryCopy {
             to: Side::rows(4096, 64),
             from: Side::rows(8192, 64),
             size: Size::plane(64, 2),

@@ -15,7 +15,7 @@ use super::{driver, pool};
 use crate::address::graph_memory::GraphMemory;
 use crate::entry::put;
 use crate::error::{Error, Result, say_once};
-use crate::graph::{Kind, exec, nodes_at, with};
+use crate::graph::{NodeKind, exec, nodes_at, with};
 use crate::work::Action;
 
 /// All flags that there are.
@@ -125,7 +125,7 @@ pub unsafe fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result
 /// # Errors
 /// `INVALID_VALUE` for another node.
 pub fn memory_of(node: usize) -> Result<MemAllocNodeParams> {
-    let Kind::Alloc(memory) = kind_of(node)? else {
+    let NodeKind::Alloc(memory) = kind_of(node)? else {
         return Err(Error::INVALID_VALUE);
     };
     Ok(MemAllocNodeParams {
@@ -137,11 +137,11 @@ pub fn memory_of(node: usize) -> Result<MemAllocNodeParams> {
     })
 }
 
-fn kind_of(node: usize) -> Result<Kind> {
+fn kind_of(node: usize) -> Result<NodeKind> {
     with(|graphs| Ok(graphs.node(node)?.kind.clone()))
 }
 
-fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: Kind) -> Result {
+fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: NodeKind) -> Result {
     if node.is_null() {
         return Err(Error::INVALID_VALUE);
     }
@@ -164,7 +164,7 @@ unsafe fn add_memory(
     let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
     let memory = GraphMemory::new(pool::gpu_of(&parameters.pool_props)?, parameters.byte_size)?;
     let address = memory.pointer();
-    add(node, graph, after, count, Kind::Alloc(memory))?;
+    add(node, graph, after, count, NodeKind::Alloc(memory))?;
     parameters.dptr = address;
     Ok(())
 }
@@ -173,7 +173,7 @@ fn add_free(node: *mut usize, graph: usize, (after, count): (*const usize, usize
     if address == 0 {
         return Err(Error::INVALID_VALUE);
     }
-    add(node, graph, after, count, Kind::Free(address))
+    add(node, graph, after, count, NodeKind::Free(address))
 }
 
 driver! {
@@ -211,7 +211,7 @@ driver! {
     }
 
     fn cuGraphKernelNodeGetParams_v2(node: usize, to: *mut KernelNode) {
-        let Kind::Work(work) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Work(work) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         let Action::Kernel(launch) = work.action else { return Err(Error::INVALID_VALUE) };
         let dim3 = |[x, y, z]: [c_uint; 3]| Dim3 { x, y, z };
         put!(to, KernelNode {
@@ -228,17 +228,17 @@ driver! {
     }
 
     fn cuGraphAddEmptyNode(node: *mut usize, graph: usize, after: *const usize, count: usize) {
-        add(node, graph, after, count, Kind::Empty)
+        add(node, graph, after, count, NodeKind::Empty)
     }
 
     fn cuGraphAddChildGraphNode(
         node: *mut usize, graph: usize, after: *const usize, count: usize, child: usize,
     ) {
-        add(node, graph, after, count, Kind::Child(child))
+        add(node, graph, after, count, NodeKind::Child(child))
     }
 
     fn cuGraphChildGraphNodeGetGraph(node: usize, graph: *mut usize) {
-        let Kind::Child(child) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Child(child) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(graph, child);
         Ok(())
     }
@@ -263,7 +263,7 @@ driver! {
     }
 
     fn cuGraphMemFreeNodeGetParams(node: usize, to: *mut usize) {
-        let Kind::Free(address) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
+        let NodeKind::Free(address) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(to, address);
         Ok(())
     }
@@ -280,7 +280,7 @@ driver! {
                 add_memory(node, graph, (after, count), parameters.body.as_mut_ptr().cast())
             },
             NODE_MEM_FREE => add_free(node, graph, (after, count), parameters.body[0] as usize),
-            NODE_EMPTY => add(node, graph, after, count, Kind::Empty),
+            NODE_EMPTY => add(node, graph, after, count, NodeKind::Empty),
             _ => {
                 say_once("cuGraphAddNode makes nodes of memory and of nothing on the software GPU");
                 Err(Error::NOT_SUPPORTED)

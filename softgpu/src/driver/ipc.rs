@@ -9,14 +9,14 @@ use crate::address::share;
 use crate::device::node;
 use crate::entry::put;
 use crate::error::{Error, Result};
-use crate::memory::share::Handle;
+use crate::memory::share::MemoryHandle;
 use crate::stream::{event, shared};
 
 /// A handle to memory of this process.
 ///
 /// # Errors
 /// `INVALID_VALUE` for no device memory, `OPERATING_SYSTEM`.
-pub fn export(memory: usize) -> Result<Handle> {
+pub fn export(memory: usize) -> Result<MemoryHandle> {
     let mut gpus = node()?.gpus().iter();
     let gpu = gpus
         .find(|gpu| gpu.heap().owns(memory))
@@ -25,7 +25,7 @@ pub fn export(memory: usize) -> Result<Handle> {
 }
 
 driver! {
-    fn cuIpcGetMemHandle(handle: *mut Handle, memory: usize) {
+    fn cuIpcGetMemHandle(handle: *mut MemoryHandle, memory: usize) {
         current()?;
         if handle.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -34,7 +34,7 @@ driver! {
         Ok(())
     }
 
-    fn cuIpcOpenMemHandle_v2(memory: *mut usize, handle: Handle, flags: c_uint) {
+    fn cuIpcOpenMemHandle_v2(memory: *mut usize, handle: MemoryHandle, flags: c_uint) {
         current()?;
         if memory.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);
@@ -48,12 +48,12 @@ driver! {
         share::close(memory)
     }
 
-    fn cuIpcGetEventHandle(handle: *mut shared::Handle, event: usize) {
+    fn cuIpcGetEventHandle(handle: *mut shared::EventHandle, event: usize) {
         put!(handle, event::find(event)?.ipc()?);
         Ok(())
     }
 
-    fn cuIpcOpenEventHandle(event: *mut usize, handle: shared::Handle) {
+    fn cuIpcOpenEventHandle(event: *mut usize, handle: shared::EventHandle) {
         current()?;
         if event.is_null() {
             return Err(Error::INVALID_VALUE);

@@ -11,18 +11,18 @@ use mgb_abi::launch::{
 use super::{driver, stream};
 use crate::device::{Gpu, current};
 use crate::error::{Error, Result, say_once};
-use crate::exec::registry::{self, Function};
+use crate::exec::registry::{self, KernelFunction};
 use crate::graph::exec;
-use crate::kernel::launch::{Launch, Shape};
-use crate::stream::Stream;
+use crate::kernel::launch::{CheckedLaunch, LaunchShape};
+use crate::stream::DeviceStream;
 use crate::submit;
-use crate::work::{Action, Work};
+use crate::work::{Action, DeviceWork};
 
 /// Adds what attributes ask for to a launch's shape.
 ///
 /// # Errors
 /// `NOT_SUPPORTED` for clusters.
-pub fn with_attributes(mut shape: Shape, attributes: &[LaunchAttribute]) -> Result<Shape> {
+pub fn with_attributes(mut shape: LaunchShape, attributes: &[LaunchAttribute]) -> Result<LaunchShape> {
     for attribute in attributes {
         match attribute.id {
             ATTRIBUTE_COOPERATIVE => shape.cooperative = attribute.value.0[0] != 0,
@@ -40,21 +40,21 @@ pub fn with_attributes(mut shape: Shape, attributes: &[LaunchAttribute]) -> Resu
 /// Launches a kernel in a stream of a device.
 ///
 /// # Errors
-/// Those of [`Launch::new`] and of capturing.
+/// Those of [`CheckedLaunch::new`] and of capturing.
 ///
 /// # Safety
 /// `arguments` is as the kernel's parameters ask.
 pub unsafe fn launch(
     gpu: &'static Gpu,
-    stream: &Arc<Stream>,
-    function: Arc<Function>,
-    shape: &Shape,
+    stream: &Arc<DeviceStream>,
+    function: Arc<KernelFunction>,
+    shape: &LaunchShape,
     arguments: *mut *mut c_void,
 ) -> Result {
     // SAFETY: `arguments` points to a value for each parameter: contract of `launch`.
-    let launch = unsafe { Launch::new(gpu, function, *shape, arguments.cast_const().cast())? };
+    let launch = unsafe { CheckedLaunch::new(gpu, function, *shape, arguments.cast_const().cast())? };
     let action = Action::Kernel(Arc::new(launch));
-    submit::issue(stream, Work { gpu, action })
+    submit::issue(stream, DeviceWork { gpu, action })
 }
 
 /// Launches the kernel of a handle.
@@ -63,7 +63,7 @@ pub unsafe fn launch(
 /// `arguments` is as the kernel's parameters ask, or `extra` is given.
 unsafe fn by_handle(
     kernel: usize,
-    shape: &Shape,
+    shape: &LaunchShape,
     handle: usize,
     arguments: *mut *mut c_void,
     extra: *mut *mut c_void,
@@ -82,9 +82,9 @@ unsafe fn by_handle(
     unsafe { launch(gpu, &stream, function, shape, arguments) }
 }
 
-fn shape(grid: [c_uint; 3], block: [c_uint; 3], shared: c_uint, cooperative: bool) -> Shape {
+fn shape(grid: [c_uint; 3], block: [c_uint; 3], shared: c_uint, cooperative: bool) -> LaunchShape {
     let shared = shared as usize;
-    Shape {
+    LaunchShape {
         grid,
         block,
         shared,

@@ -10,7 +10,7 @@ use crate::device::{Gpu, current as thread, node};
 use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::heap::Use;
+use crate::memory::heap::AllocationUse;
 
 /// Rows of pitched memory start at multiples of this.
 const PITCH: usize = 512;
@@ -64,7 +64,7 @@ driver! {
     }
 
     fn cuMemAlloc_v2(pointer: *mut usize, size: usize) {
-        put!(pointer, address::allocate(may_allocate(size)?, size, Use::Plain)?);
+        put!(pointer, address::allocate(may_allocate(size)?, size, AllocationUse::Plain)?);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ driver! {
         let (row, size) = pitched(width, height)?;
         let gpu = may_allocate(size)?;
         put!(pitch, row);
-        put!(pointer, address::allocate(gpu, size, Use::Plain)?);
+        put!(pointer, address::allocate(gpu, size, AllocationUse::Plain)?);
         Ok(())
     }
 
@@ -84,7 +84,7 @@ driver! {
         if !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
             return Err(Error::INVALID_VALUE);
         }
-        put!(pointer, address::allocate(may_allocate(size)?, size, Use::Managed)?);
+        put!(pointer, address::allocate(may_allocate(size)?, size, AllocationUse::Managed)?);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ use crate::device::{Gpu, is_forked, node};
 use crate::entry::caught;
 use crate::error::{Error, Result, code, of_driver};
 use crate::exec::threads;
-use crate::stream::{Stream, handle};
+use crate::stream::{DeviceStream, handle};
 
 /// A function of the driver, for those that look it up by name.
 pub struct Export {
@@ -113,7 +113,7 @@ fn current() -> Result<&'static Gpu> {
 
 /// The stream that a handle names, and its device, with a healthy context. A default stream is that of the
 /// current context; any other one names its own.
-fn stream(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
+fn stream(handle: usize) -> Result<(&'static Gpu, Arc<DeviceStream>)> {
     if handle > STREAM_PER_THREAD {
         let stream = handle::find(handle)?;
         let gpu = gpu(stream.ordinal as i32)?;

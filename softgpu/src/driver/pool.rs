@@ -18,9 +18,9 @@ use crate::address::{self, AddressKind, locate};
 use crate::device::{Gpu, node};
 use crate::entry::put;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, capture};
+use crate::graph::{NodeKind, capture};
 use crate::memory::pool;
-use crate::stream::Stream;
+use crate::stream::DeviceStream;
 
 /// The device whose memory the properties ask for.
 ///
@@ -55,7 +55,7 @@ pub fn graph_level(device: c_int, attribute: u32) -> Result<u64> {
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION`, those of capturing.
-pub fn allocate(gpu: &Gpu, stream: &Arc<Stream>, size: usize, pool: Option<usize>) -> Result<usize> {
+pub fn allocate(gpu: &Gpu, stream: &Arc<DeviceStream>, size: usize, pool: Option<usize>) -> Result<usize> {
     let pool = pool.unwrap_or_else(|| pool::of(gpu.ordinal));
     let mut kept = 0;
     let captured = capture::keep(stream, || {
@@ -66,7 +66,7 @@ pub fn allocate(gpu: &Gpu, stream: &Arc<Stream>, size: usize, pool: Option<usize
         let gpu = node()?.gpu(ordinal as c_int)?;
         let memory = GraphMemory::new(gpu, size)?;
         kept = memory.address;
-        Ok(Kind::Alloc(memory))
+        Ok(NodeKind::Alloc(memory))
     })?;
     if captured {
         Ok(kept)
@@ -79,7 +79,7 @@ pub fn allocate(gpu: &Gpu, stream: &Arc<Stream>, size: usize, pool: Option<usize
 ///
 /// # Errors
 /// `INVALID_VALUE` if no allocation starts there, and those of capturing.
-pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
+pub fn free(gpu: &'static Gpu, stream: &Arc<DeviceStream>, address: usize) -> Result {
     if address == 0 {
         return Ok(());
     }
@@ -90,7 +90,7 @@ pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
     if !is_device && !pool::is_of_host(address) {
         return Err(Error::INVALID_VALUE);
     }
-    if capture::keep(stream, || Ok(Kind::Free(address)))? {
+    if capture::keep(stream, || Ok(NodeKind::Free(address)))? {
         return Ok(());
     }
     gpu.streams.submit(stream, move |_| {

@@ -9,13 +9,13 @@ use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::event::find;
-use crate::stream::{Fence, Stream};
+use crate::stream::{DeviceStream, Fence};
 
 /// Waits for what a stream has been given so far.
 ///
 /// # Errors
 /// What a capture forbids; the error that the context is stuck in.
-pub fn synchronize(gpu: &Gpu, stream: &Arc<Stream>) -> Result {
+pub fn synchronize(gpu: &Gpu, stream: &Arc<DeviceStream>) -> Result {
     capture::refuse(stream)?;
     for fence in gpu.streams.fences_of(stream) {
         fence.host_wait();
@@ -27,7 +27,7 @@ pub fn synchronize(gpu: &Gpu, stream: &Arc<Stream>) -> Result {
 ///
 /// # Errors
 /// `NOT_READY` where it has not; what a capture forbids; the error that the context is stuck in.
-pub fn query(gpu: &Gpu, stream: &Arc<Stream>) -> Result {
+pub fn query(gpu: &Gpu, stream: &Arc<DeviceStream>) -> Result {
     capture::refuse(stream)?;
     let passed = gpu.streams.fences_of(stream).iter().all(Fence::query);
     gpu.check()?;

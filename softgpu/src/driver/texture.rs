@@ -13,7 +13,7 @@ use crate::error::{Error, Result, say_once};
 use crate::memory::array;
 use crate::texture::objects::{self, TextureObject};
 use crate::texture::sample::{Sampler, Texture};
-use crate::texture::texels::{Format, Kind, Texels};
+use crate::texture::texels::{ChannelKind, Format, Texels};
 
 /// What is refused by name.
 fn refused(what: &str) -> Error {
@@ -101,15 +101,15 @@ fn format_of_view(number: u32) -> Option<Format> {
     if number == VIEW_FORMAT_NONE || number > VIEW_FORMAT_FLOAT4 {
         return None;
     }
-    const KINDS: [(Kind, usize); 8] = [
-        (Kind::Unsigned, 8),
-        (Kind::Signed, 8),
-        (Kind::Unsigned, 16),
-        (Kind::Signed, 16),
-        (Kind::Unsigned, 32),
-        (Kind::Signed, 32),
-        (Kind::Float, 16),
-        (Kind::Float, 32),
+    const KINDS: [(ChannelKind, usize); 8] = [
+        (ChannelKind::Unsigned, 8),
+        (ChannelKind::Signed, 8),
+        (ChannelKind::Unsigned, 16),
+        (ChannelKind::Signed, 16),
+        (ChannelKind::Unsigned, 32),
+        (ChannelKind::Signed, 32),
+        (ChannelKind::Float, 16),
+        (ChannelKind::Float, 32),
     ];
     let at = number as usize - 1;
     let (kind, bits) = KINDS[at / 3];
@@ -253,12 +253,12 @@ mod tests {
     fn views_have_the_formats_of_their_numbers() {
         let of = |number| format_of_view(number).map(|format| (format.kind, format.bits, format.channels));
         assert_eq!(of(0), None);
-        assert_eq!(of(0x01), Some((Kind::Unsigned, 8, 1)));
-        assert_eq!(of(0x09), Some((Kind::Unsigned, 16, 4)));
-        assert_eq!(of(0x0b), Some((Kind::Signed, 16, 2)));
-        assert_eq!(of(0x12), Some((Kind::Signed, 32, 4)));
-        assert_eq!(of(0x13), Some((Kind::Float, 16, 1)));
-        assert_eq!(of(VIEW_FORMAT_FLOAT4), Some((Kind::Float, 32, 4)));
+        assert_eq!(of(0x01), Some((ChannelKind::Unsigned, 8, 1)));
+        assert_eq!(of(0x09), Some((ChannelKind::Unsigned, 16, 4)));
+        assert_eq!(of(0x0b), Some((ChannelKind::Signed, 16, 2)));
+        assert_eq!(of(0x12), Some((ChannelKind::Signed, 32, 4)));
+        assert_eq!(of(0x13), Some((ChannelKind::Float, 16, 1)));
+        assert_eq!(of(VIEW_FORMAT_FLOAT4), Some((ChannelKind::Float, 32, 4)));
         assert_eq!(of(VIEW_FORMAT_FLOAT4 + 1), None);
     }
 }

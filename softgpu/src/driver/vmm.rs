@@ -11,7 +11,7 @@ use super::{driver, gpu};
 use crate::device::node;
 use crate::entry::put;
 use crate::error::{Error, Result};
-use crate::memory::vmm::{self, Access, Found, GRANULE, Placement};
+use crate::memory::vmm::{self, AddressContent, DeviceAccess, GRANULE, MemoryPlacement};
 use crate::state;
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
@@ -28,7 +28,7 @@ fn ordinal(location: &MemLocation) -> Result<usize> {
 ///
 /// # Safety
 /// `prop` is null or points to one.
-unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
+unsafe fn placement(prop: *const MemAllocationProp) -> Result<MemoryPlacement> {
     // SAFETY: `prop` is null or valid for reads: contract of `placement`.
     let prop = unsafe { prop.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if prop.alloc_type != ALLOCATION_PINNED {
@@ -38,7 +38,7 @@ unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
         return Err(Error::NOT_SUPPORTED);
     }
     let ordinal = ordinal(&prop.location)?;
-    Ok(Placement {
+    Ok(MemoryPlacement {
         ordinal,
         index: gpu(ordinal as c_int)?.index,
     })
@@ -95,7 +95,7 @@ driver! {
             return Err(Error::INVALID_VALUE);
         }
         let gpu = super::current()?;
-        let place = Placement { ordinal: gpu.ordinal, index: gpu.index };
+        let place = MemoryPlacement { ordinal: gpu.ordinal, index: gpu.index };
         // SAFETY: a number of a descriptor that is open: CUDA's contract of the function.
         let file = unsafe { BorrowedFd::borrow_raw(from as usize as c_int) };
         put!(handle, vmm::with(|vmm| vmm.import(place, file))?);
@@ -160,7 +160,7 @@ driver! {
         // SAFETY: `location` is null or valid for reads: CUDA's contract of the function.
         let ordinal = ordinal(unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
         let found = vmm::with(|vmm| vmm.find(pointer));
-        let Some(Found::Mapped { access: Access { read, write }, .. }) = found else {
+        let Some(AddressContent::Mapped { access: DeviceAccess { read, write }, .. }) = found else {
             return Err(Error::INVALID_VALUE);
         };
         let has = |mask: u32| mask >> ordinal & 1 == 1;

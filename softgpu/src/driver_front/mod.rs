@@ -12,8 +12,8 @@ use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 use crate::error::say_once;
-use table::Ask;
 pub use table::Front;
+use table::GetProcAddress;
 
 /// The driver's library, as NVIDIA's runtime names it.
 const LIBRARY: &CStr = c"libcuda.so.1";
@@ -78,7 +78,7 @@ fn find() -> Option<Front> {
 }
 
 /// What answers for the driver, unless it is the software GPU itself.
-fn other_library() -> Option<Ask> {
+fn other_library() -> Option<GetProcAddress> {
     // SAFETY: a C string. Loading a driver runs only its own constructors.
     let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
@@ -90,5 +90,5 @@ fn other_library() -> Option<Ask> {
         return None;
     }
     // SAFETY: the driver's function of this name has this signature.
-    Some(unsafe { std::mem::transmute::<*mut c_void, Ask>(ask) })
+    Some(unsafe { std::mem::transmute::<*mut c_void, GetProcAddress>(ask) })
 }

@@ -11,11 +11,11 @@ use mgb_abi::texture::{DriverResourceDesc, DriverTextureDesc, ResourceViewDesc};
 
 use crate::config::profile::CUDA_VERSION;
 use crate::error::{Error, Result};
-use crate::memory::share::Handle;
+use crate::memory::share::MemoryHandle;
 use crate::stream::{handle, shared};
 
 /// `cuGetProcAddress`, of whichever library.
-pub(super) type Ask =
+pub(super) type GetProcAddress =
     unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, c_ulonglong, *mut c_int) -> c_int;
 
 /// `CU_GET_PROC_ADDRESS_DEFAULT`,
@@ -51,7 +51,7 @@ macro_rules! front {
         /// The functions of a library that stands before the software GPU's driver. What they return is the
         /// driver's code.
         pub struct Front {
-            ask: Ask,
+            ask: GetProcAddress,
             $($one: unsafe extern "C" fn($($one_ty),*) -> c_int,)*
             $($two: Forms<unsafe extern "C" fn($($two_ty),*) -> c_int>,)*
         }
@@ -61,7 +61,7 @@ macro_rules! front {
             ///
             /// # Errors
             /// The name of one that is not there.
-            pub(super) fn new(ask: Ask) -> std::result::Result<Front, &'static str> {
+            pub(super) fn new(ask: GetProcAddress) -> std::result::Result<Front, &'static str> {
                 let find = |name: &CStr, shown: &'static str, flags| {
                     look_up(ask, name, CUDA_VERSION, flags).map_err(|_| shown)
                 };
@@ -120,7 +120,7 @@ impl Front {
     }
 }
 
-fn look_up(ask: Ask, name: &CStr, version: c_int, flags: c_ulonglong) -> Result<*mut c_void> {
+fn look_up(ask: GetProcAddress, name: &CStr, version: c_int, flags: c_ulonglong) -> Result<*mut c_void> {
     let (mut function, mut status) = (std::ptr::null_mut(), 0);
     // SAFETY: a C string, and two places for the answer.
     result(unsafe { ask(name.as_ptr(), &mut function, version, flags, &mut status) })?;
@@ -172,11 +172,11 @@ front! {
     fn cuStreamDestroy(stream: usize);
     fn cuEventSynchronize(event: usize);
     fn cuEventQuery(event: usize);
-    fn cuIpcGetMemHandle(handle: *mut Handle, memory: usize);
-    fn cuIpcOpenMemHandle(memory: *mut usize, handle: Handle, flags: c_uint);
+    fn cuIpcGetMemHandle(handle: *mut MemoryHandle, memory: usize);
+    fn cuIpcOpenMemHandle(memory: *mut usize, handle: MemoryHandle, flags: c_uint);
     fn cuIpcCloseMemHandle(memory: usize);
-    fn cuIpcGetEventHandle(handle: *mut shared::Handle, event: usize);
-    fn cuIpcOpenEventHandle(event: *mut usize, handle: shared::Handle);
+    fn cuIpcGetEventHandle(handle: *mut shared::EventHandle, event: usize);
+    fn cuIpcOpenEventHandle(event: *mut usize, handle: shared::EventHandle);
 
     by_stream:
     fn cuMemcpy(to: usize, from: usize, count: usize);

@@ -47,7 +47,7 @@ pub fn last(clear: bool) -> i32 {
     LAST.with(|last| if clear { last.replace(0) } else { last.get() })
 }
 
-fn row(code: i32) -> Option<&'static table::Row> {
+fn row(code: i32) -> Option<&'static table::ErrorRow> {
     table::ROWS
         .binary_search_by_key(&code, |row| row.code)
         .ok()

@@ -4,7 +4,7 @@
 //! both have a code. An empty name: that side does not have it.
 
 /// One error code.
-pub struct Row {
+pub struct ErrorRow {
     /// The number of the error code.
     pub code: i32,
     /// `cudaError…`, ended by a null byte; `"\0"` where the runtime lacks it.
@@ -17,7 +17,7 @@ pub struct Row {
 
 macro_rules! row {
     ($code:literal, $runtime:literal, $driver:literal, $text:literal) => {
-        Row {
+        ErrorRow {
             code: $code,
             runtime: concat!($runtime, "\0"),
             driver: concat!($driver, "\0"),
@@ -28,7 +28,7 @@ macro_rules! row {
 
 /// Sorted by code.
 #[rustfmt::skip]
-pub static ROWS: &[Row] = &[
+pub static ROWS: &[ErrorRow] = &[
     row!(0, "cudaSuccess", "CUDA_SUCCESS", "no error"),
     row!(1, "cudaErrorInvalidValue", "CUDA_ERROR_INVALID_VALUE", "invalid argument"),
     row!(2, "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),

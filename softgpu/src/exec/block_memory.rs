@@ -11,17 +11,17 @@ const ALIGN: usize = 128;
 const KEPT: usize = 64;
 
 /// Each thread's pieces that are not in use.
-static IDLE: PerThread<Vec<Piece>> = PerThread::new();
+static IDLE: PerThread<Vec<ThreadMapping>> = PerThread::new();
 
 /// A mapping of memory for threads.
 #[derive(Debug)]
-struct Piece {
+struct ThreadMapping {
     start: usize,
     length: usize,
 }
 
-impl Piece {
-    fn new(length: usize) -> Result<Piece> {
+impl ThreadMapping {
+    fn new(length: usize) -> Result<ThreadMapping> {
         let length = length.next_multiple_of(PAGE);
         #[cfg(target_arch = "x86_64")]
         const LOW: libc::c_int = libc::MAP_32BIT;
@@ -41,14 +41,14 @@ impl Piece {
         if start == libc::MAP_FAILED {
             return Err(Error::MEMORY_ALLOCATION);
         }
-        Ok(Piece {
+        Ok(ThreadMapping {
             start: start as usize,
             length,
         })
     }
 }
 
-impl Drop for Piece {
+impl Drop for ThreadMapping {
     fn drop(&mut self) {
         pages::release(self.start, self.length);
     }
@@ -57,7 +57,7 @@ impl Drop for Piece {
 /// The shared memory of one block.
 #[derive(Debug)]
 pub struct BlockMemory {
-    piece: Option<Piece>,
+    piece: Option<ThreadMapping>,
     /// The static part.
     pub fixed: *mut u8,
     /// The dynamic part.
@@ -78,7 +78,7 @@ impl BlockMemory {
             let at = idle.iter().position(|piece| piece.length >= bytes)?;
             Some(idle.swap_remove(at))
         });
-        let piece = idle.map_or_else(|| Piece::new(bytes), Ok)?;
+        let piece = idle.map_or_else(|| ThreadMapping::new(bytes), Ok)?;
         let base = piece.start as *mut u8;
         Ok(BlockMemory {
             piece: Some(piece),

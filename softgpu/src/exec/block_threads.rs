@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::block_memory::BlockMemory;
 use super::calls;
-use super::grid::{Counts, Failure, Grid};
+use super::grid::{Grid, InstructionCounts, KernelFailure};
 use super::no_barrier_blocks::{fault_of, given_up, no_stack};
-use super::step::Step;
-use super::sync::{Asked, Sync};
-use super::thread::{Request, Shared, Thread, Waiting};
+use super::step::GridStep;
+use super::sync::{Sync, WaitRequests};
+use super::thread::{BlockShared, BlockThread, WaitMode, WaitRequest};
 use crate::error::Error;
 use crate::image;
 
@@ -23,26 +23,26 @@ const ROUNDS: u32 = 2;
 pub struct Team {
     /// Reached through pointers: it never grows beyond its first capacity. It may be longer than the block
     /// has threads.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<BlockThread>,
     /// Threads of the block.
     pub count: usize,
     /// What they share.
-    pub shared: Box<Shared>,
+    pub shared: Box<BlockShared>,
     sync: Sync,
     memory: Option<BlockMemory>,
     /// The grid that the threads are laid out for, and the memory.
     laid_out: Option<(u64, *mut u8)>,
 }
 
-impl Asked for Vec<Thread> {
-    fn of(&self, thread: u32) -> &Request {
+impl WaitRequests for Vec<BlockThread> {
+    fn of(&self, thread: u32) -> &WaitRequest {
         &self[thread as usize].request
     }
 }
 
 /// What a thread does once it has gone on for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ThreadEvent {
     /// It waits for what its request says.
     Waits,
     /// It has ended.
@@ -78,7 +78,7 @@ impl Default for Team {
 
 impl Team {
     /// Makes the threads those of a block, at its start.
-    pub fn gather(&mut self, grid: &Grid, number: u64, waiting: Waiting) -> Result<(), Failure> {
+    pub fn gather(&mut self, grid: &Grid, number: u64, waiting: WaitMode) -> Result<(), KernelFailure> {
         let plan = &grid.plan;
         let memory = BlockMemory::new(plan.static_shared, plan.dynamic_shared)
             .map_err(|error| no_stack(error, &plan.name))?;
@@ -100,7 +100,7 @@ impl Team {
     }
 
     /// Places the threads of a grid's first block here.
-    fn lay_out(&mut self, grid: &Grid, index: [u32; 3], public: image::Thread, waiting: Waiting) {
+    fn lay_out(&mut self, grid: &Grid, index: [u32; 3], public: image::Thread, waiting: WaitMode) {
         let plan = &grid.plan;
         self.shared.waiting = waiting;
         self.shared.kernel = Arc::clone(&plan.name);
@@ -112,7 +112,7 @@ impl Team {
             "launches are checked: no block is larger"
         );
         while self.threads.len() < self.count {
-            self.threads.push(Thread::new(public, shared));
+            self.threads.push(BlockThread::new(public, shared));
         }
         for (number, thread) in self.threads[..self.count].iter_mut().enumerate() {
             thread.public = public;
@@ -126,8 +126,8 @@ impl Team {
     pub fn advance(
         &mut self,
         grid: &Grid,
-        mut go_on: impl FnMut(u32, *mut Thread) -> Result<Event, Broken>,
-    ) -> Result<Step, Failure> {
+        mut go_on: impl FnMut(u32, *mut BlockThread) -> Result<ThreadEvent, Broken>,
+    ) -> Result<GridStep, KernelFailure> {
         let slots = calls::Slots::of(&grid.plan);
         let threads = self.threads.as_mut_ptr();
         for _ in 0..ROUNDS {
@@ -138,23 +138,23 @@ impl Team {
                 unsafe { (*thread).public.answer = self.sync.answers[index as usize] };
                 slots.enter(thread.cast());
                 match go_on(index, thread) {
-                    Ok(Event::Waits) => self.sync.wait(index, &self.threads),
-                    Ok(Event::Ended) => self.sync.end(index, &self.threads),
+                    Ok(ThreadEvent::Waits) => self.sync.wait(index, &self.threads),
+                    Ok(ThreadEvent::Ended) => self.sync.end(index, &self.threads),
                     Err(broken) => return Err(self.failure(grid, index, broken)),
                 }
             }
             if self.sync.over() {
-                return Ok(Step::Over);
+                return Ok(GridStep::Over);
             }
             if !self.sync.take_turns(&self.threads) {
                 return Err(self.hangs(grid));
             }
         }
-        Ok(Step::Waits)
+        Ok(GridStep::Waits)
     }
 
     /// Why a thread broke, in CUDA's terms.
-    pub fn failure(&mut self, grid: &Grid, index: u32, broken: Broken) -> Failure {
+    pub fn failure(&mut self, grid: &Grid, index: u32, broken: Broken) -> KernelFailure {
         let name = &grid.plan.name;
         match broken {
             Broken::GivenUp => given_up(&mut self.shared, name),
@@ -164,10 +164,10 @@ impl Team {
         }
     }
 
-    fn hangs(&self, grid: &Grid) -> Failure {
+    fn hangs(&self, grid: &Grid) -> KernelFailure {
         let name = &grid.plan.name;
         let [x, y, z] = self.threads[0].public.ctaid;
-        Failure {
+        KernelFailure {
             error: Error::LAUNCH_FAILURE,
             text: format!(
                 "kernel {name} hangs in block ({x},{y},{z}): {}",
@@ -177,8 +177,8 @@ impl Team {
     }
 
     /// Ends the block, whether its threads have ended or not; what they did is the grid's.
-    pub fn part(&mut self, grid: &Grid) -> Counts {
-        let mut counts = Counts::default();
+    pub fn part(&mut self, grid: &Grid) -> InstructionCounts {
+        let mut counts = InstructionCounts::default();
         let threads = self.threads.iter().take(self.count);
         threads.for_each(|thread| counts.add(thread.public.ops));
         self.memory = None;

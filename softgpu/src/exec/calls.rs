@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::block_memory::BlockMemory;
 use super::device_heap;
-use super::grid::{Failure, Plan};
+use super::grid::{KernelFailure, LaunchPlan};
 use super::matrix;
 use super::output;
 use super::textures;
-use super::thread::{Reduce, Request, Thread, Waiting, own};
+use super::thread::{BlockThread, Reduce, WaitMode, WaitRequest, own};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
 use crate::clock;
 use crate::error::{Error, c_str};
@@ -50,7 +50,7 @@ static CALLS: Calls = Calls {
 };
 
 /// What all threads of a block see alike.
-pub fn public(plan: &Plan, memory: &BlockMemory) -> image::Thread {
+pub fn public(plan: &LaunchPlan, memory: &BlockMemory) -> image::Thread {
     image::Thread {
         tid: [0; 3],
         ntid: plan.block,
@@ -83,7 +83,7 @@ pub struct Slots {
 
 impl Slots {
     /// Finds the slots, and says where the variables are.
-    pub fn of(plan: &Plan) -> Slots {
+    pub fn of(plan: &LaunchPlan) -> Slots {
         // SAFETY: the image's own functions, which return the addresses of thread-local pointers.
         unsafe {
             if let Some(slot) = plan.image.variables_slot {
@@ -106,24 +106,24 @@ impl Slots {
 
 /// Waits, where waiting is possible.
 #[inline(always)]
-fn wait(thread: &mut Thread, request: Request, what: &str) -> u32 {
+fn wait(thread: &mut BlockThread, request: WaitRequest, what: &str) -> u32 {
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     let shared = unsafe { &*thread.block };
-    if shared.waiting == Waiting::Never {
+    if shared.waiting == WaitMode::Never {
         cannot_wait(thread, what);
     }
     thread.wait(request)
 }
 
 #[cold]
-fn cannot_wait(thread: &mut Thread, what: &str) -> ! {
+fn cannot_wait(thread: &mut BlockThread, what: &str) -> ! {
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     let kernel = unsafe { &(*thread.block).kernel };
     let text = format!(
         "kernel {kernel} calls {what}, but was not translated as one whose threads wait for each other ({})",
         thread.position()
     );
-    thread.fail(Failure {
+    thread.fail(KernelFailure {
         error: Error::LAUNCH_FAILURE,
         text,
     })
@@ -134,7 +134,7 @@ unsafe extern "C" fn barrier(thread: *mut image::Thread, id: u32, threads: u32) 
     let thread = unsafe { own(thread) };
     wait(
         thread,
-        Request::Barrier {
+        WaitRequest::Barrier {
             id,
             threads,
             reduce: None,
@@ -158,7 +158,7 @@ unsafe extern "C" fn barrier_reduce(
         1 => Reduce::And,
         _ => Reduce::Or,
     };
-    let request = Request::Barrier {
+    let request = WaitRequest::Barrier {
         id,
         threads,
         reduce: Some(reduce),
@@ -170,13 +170,17 @@ unsafe extern "C" fn barrier_reduce(
 unsafe extern "C" fn barrier_arrive(thread: *mut image::Thread, id: u32, threads: u32) {
     // SAFETY: called by generated code with its own thread.
     let thread = unsafe { own(thread) };
-    wait(thread, Request::Arrive { id, threads }, "a barrier");
+    wait(thread, WaitRequest::Arrive { id, threads }, "a barrier");
 }
 
 unsafe extern "C" fn warp_sync(thread: *mut image::Thread, mask: u32) {
     // SAFETY: called by generated code with its own thread.
     let thread = unsafe { own(thread) };
-    wait(thread, Request::Warp(WarpRequest::Sync { mask }), "__syncwarp");
+    wait(
+        thread,
+        WaitRequest::Warp(WarpRequest::Sync { mask }),
+        "__syncwarp",
+    );
 }
 
 unsafe extern "C" fn shuffle(
@@ -208,7 +212,7 @@ unsafe extern "C" fn shuffle(
         lane,
         clamp,
     };
-    wait(thread, Request::Warp(request), "a warp shuffle")
+    wait(thread, WaitRequest::Warp(request), "a warp shuffle")
 }
 
 unsafe extern "C" fn vote(thread: *mut image::Thread, kind: u32, mask: u32, predicate: u32) -> u32 {
@@ -225,7 +229,7 @@ unsafe extern "C" fn vote(thread: *mut image::Thread, kind: u32, mask: u32, pred
         kind,
         predicate: predicate != 0,
     };
-    wait(thread, Request::Warp(request), "a warp vote")
+    wait(thread, WaitRequest::Warp(request), "a warp vote")
 }
 
 unsafe extern "C" fn multiply(thread: *mut image::Thread, shape: u64, operands: *mut c_void) {
@@ -237,7 +241,7 @@ unsafe extern "C" fn multiply(thread: *mut image::Thread, shape: u64, operands: 
         let text = format!(
             "kernel {kernel} multiplies matrices in a way that this software GPU does not have (shape {shape:#x})"
         );
-        thread.fail(Failure {
+        thread.fail(KernelFailure {
             error: Error::LAUNCH_FAILURE,
             text,
         })
@@ -245,17 +249,17 @@ unsafe extern "C" fn multiply(thread: *mut image::Thread, shape: u64, operands: 
     thread.public.ops += matrix::instructions(shape);
     let operands = operands.cast();
     let request = WarpRequest::Matrix { shape, operands };
-    wait(thread, Request::Warp(request), "a matrix instruction");
+    wait(thread, WaitRequest::Warp(request), "a matrix instruction");
 }
 
 unsafe extern "C" fn active_mask(thread: *mut image::Thread, site: u32) -> u32 {
     // SAFETY: called by generated code with its own thread.
     let thread = unsafe { own(thread) };
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
-    if unsafe { (*thread.block).waiting } == Waiting::Never {
+    if unsafe { (*thread.block).waiting } == WaitMode::Never {
         return 1 << thread.public.lane;
     }
-    thread.wait(Request::Warp(WarpRequest::Active { site }))
+    thread.wait(WaitRequest::Warp(WarpRequest::Active { site }))
 }
 
 unsafe extern "C" fn trap(thread: *mut image::Thread, what: *const c_char) {
@@ -265,7 +269,7 @@ unsafe extern "C" fn trap(thread: *mut image::Thread, what: *const c_char) {
     let kernel = unsafe { &(*thread.block).kernel };
     let what = what.map_or_else(|| "trap".into(), CStr::to_string_lossy);
     let text = format!("kernel {kernel} stopped: {what} ({})", thread.position());
-    thread.fail(Failure {
+    thread.fail(KernelFailure {
         error: Error::LAUNCH_FAILURE,
         text,
     })
@@ -300,7 +304,7 @@ unsafe extern "C" fn assert_fail(
     let text = format!(
         "{file}:{line}: {function}: block: [{bx},{by},{bz}], thread: [{tx},{ty},{tz}] Assertion `{message}` failed."
     );
-    thread.fail(Failure {
+    thread.fail(KernelFailure {
         error: Error::ASSERT,
         text,
     })
@@ -351,7 +355,7 @@ unsafe extern "C" fn release(thread: *mut image::Thread, memory: *mut c_void) {
         "kernel {kernel} frees {memory:p}, which its malloc did not give or which is free already ({})",
         thread.position()
     );
-    thread.fail(Failure {
+    thread.fail(KernelFailure {
         error: Error::LAUNCH_FAILURE,
         text,
     })
@@ -361,7 +365,7 @@ unsafe extern "C" fn release(thread: *mut image::Thread, memory: *mut c_void) {
 mod tests {
     use super::*;
 
-    fn asks(thread: &mut Thread, address: usize) -> bool {
+    fn asks(thread: &mut BlockThread, address: usize) -> bool {
         // Inlined it would have no frame of its own.
         let is_local = std::hint::black_box(CALLS.is_local);
         // SAFETY: a thread of this test, of which it only takes addresses.
@@ -371,7 +375,7 @@ mod tests {
     #[test]
     fn what_lies_just_above_a_stack_is_not_the_threads_own() {
         // SAFETY: numbers and raw pointers, all of which may be zero.
-        let mut thread = Thread::new(unsafe { std::mem::zeroed() }, std::ptr::null_mut());
+        let mut thread = BlockThread::new(unsafe { std::mem::zeroed() }, std::ptr::null_mut());
         let stack = [0u8; 64];
         let stack_end = stack.as_ptr().addr() + stack.len();
         thread.stack_end = stack_end as *const u8;

@@ -4,33 +4,33 @@
 
 use corosensei::CoroutineResult;
 
-use super::block_threads::{Broken, Event, Team};
+use super::block_threads::{Broken, Team, ThreadEvent};
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks, Suspender};
-use super::grid::{Failure, Grid};
+use super::grid::{Grid, KernelFailure};
 use super::no_barrier_blocks::no_stack;
-use super::step::Step;
+use super::step::GridStep;
 use crate::image::{Begin, Resume};
 
 /// A piece of a frame, with a frame's alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct FrameLine([u8; 64]);
 
 /// The frames of a team's threads.
 #[derive(Default)]
 pub struct Coroutines {
-    frames: Vec<Line>,
+    frames: Vec<FrameLine>,
     /// What runs them, from block to block.
     driver: Option<Fiber>,
     /// Bytes of its stack.
     usable: usize,
     /// What it works on: its address does not change.
-    job: Box<Job>,
+    job: Box<FiberJob>,
 }
 
 /// What a driver is given, and gives back.
-struct Job {
+struct FiberJob {
     team: *mut Team,
     grid: *const Grid,
     frames: *mut u8,
@@ -38,12 +38,12 @@ struct Job {
     stride: usize,
     /// The thread that runs.
     current: u32,
-    result: Option<Result<Step, Failure>>,
+    result: Option<Result<GridStep, KernelFailure>>,
 }
 
-impl Default for Job {
-    fn default() -> Job {
-        Job {
+impl Default for FiberJob {
+    fn default() -> FiberJob {
+        FiberJob {
             team: std::ptr::null_mut(),
             grid: std::ptr::null(),
             frames: std::ptr::null_mut(),
@@ -63,7 +63,7 @@ impl Coroutines {
         grid: &Grid,
         begin: Begin,
         frame: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), KernelFailure> {
         let plan = &grid.plan;
         if self.usable != stacks.usable() {
             self.let_go(stacks);
@@ -75,13 +75,13 @@ impl Coroutines {
             // SAFETY: the fiber is given back before the job goes.
             self.driver = Some(unsafe { Fiber::with_stack_unchecked(stack, drive(job)) });
         }
-        let lines = frame.div_ceil(size_of::<Line>());
+        let lines = frame.div_ceil(size_of::<FrameLine>());
         // Frames a page apart would compete for the same lines of the cache.
         let lines = if lines.is_multiple_of(8) { lines + 1 } else { lines };
         if self.frames.len() < lines * team.count {
-            self.frames.resize(lines * team.count, Line([0; 64]));
+            self.frames.resize(lines * team.count, FrameLine([0; 64]));
         }
-        self.job.stride = lines * size_of::<Line>();
+        self.job.stride = lines * size_of::<FrameLine>();
         self.job.frames = self.frames.as_mut_ptr().cast();
         for (index, thread) in team.threads[..team.count].iter_mut().enumerate() {
             let place = self.job.frames.wrapping_add(index * self.job.stride);
@@ -95,7 +95,7 @@ impl Coroutines {
     }
 
     /// Runs the threads until all have ended, or all that are left wait for what other blocks do.
-    pub fn run(&mut self, team: &mut Team, grid: &Grid) -> Result<Step, Failure> {
+    pub fn run(&mut self, team: &mut Team, grid: &Grid) -> Result<GridStep, KernelFailure> {
         self.job.team = team;
         self.job.grid = grid;
         let driver = self.driver.as_mut().expect("a block that has begun has a driver");
@@ -135,7 +135,7 @@ impl Drop for Coroutines {
 }
 
 /// What a driver does: runs blocks, one after another.
-fn drive(job: *mut Job) -> impl FnOnce(&Suspender, ()) -> Exit {
+fn drive(job: *mut FiberJob) -> impl FnOnce(&Suspender, ()) -> Exit {
     move |suspender, ()| {
         loop {
             // SAFETY: the caller of `resume` has filled the job, and does not touch what it names until the
@@ -150,8 +150,8 @@ fn drive(job: *mut Job) -> impl FnOnce(&Suspender, ()) -> Exit {
                     let resume = frame.cast::<Resume>();
                     (*resume).expect("a thread that has ended is not resumed")(frame);
                     Ok(match *resume {
-                        Some(_) => Event::Waits,
-                        None => Event::Ended,
+                        Some(_) => ThreadEvent::Waits,
+                        None => ThreadEvent::Ended,
                     })
                 })
             };

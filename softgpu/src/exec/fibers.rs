@@ -4,14 +4,14 @@
 
 use corosensei::CoroutineResult;
 
-use super::block_threads::{Broken, Event, Team};
+use super::block_threads::{Broken, Team, ThreadEvent};
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks, Suspender};
-use super::grid::{Failure, Grid};
+use super::grid::{Grid, KernelFailure};
 use super::no_barrier_blocks::no_stack;
-use super::step::Step;
-use super::thread::Thread;
-use crate::image::Entry;
+use super::step::GridStep;
+use super::thread::BlockThread;
+use crate::image::KernelEntry;
 
 /// The fibers of a team's threads.
 #[derive(Default)]
@@ -31,8 +31,8 @@ impl Fibers {
         team: &mut Team,
         stacks: &mut Stacks,
         grid: &Grid,
-        entry: Entry,
-    ) -> Result<(), Failure> {
+        entry: KernelEntry,
+    ) -> Result<(), KernelFailure> {
         let plan = &grid.plan;
         if self.usable != stacks.usable() {
             self.let_go(stacks);
@@ -59,20 +59,20 @@ impl Fibers {
     }
 
     /// Runs the threads until all have ended, or all that are left wait for what other blocks do.
-    pub fn run(&mut self, team: &mut Team, grid: &Grid) -> Result<Step, Failure> {
+    pub fn run(&mut self, team: &mut Team, grid: &Grid) -> Result<GridStep, KernelFailure> {
         let (seats, returned) = (&mut self.seats, &mut self.returned);
         team.advance(grid, |index, thread| {
             let fiber = seats[index as usize].as_mut();
             let fiber = fiber.expect("a thread that has not ended has its fiber");
             match fault::resume(fiber) {
-                CoroutineResult::Yield(Pause::Waiting | Pause::Turn) => Ok(Event::Waits),
+                CoroutineResult::Yield(Pause::Waiting | Pause::Turn) => Ok(ThreadEvent::Waits),
                 CoroutineResult::Yield(Pause::Done) => {
                     *returned += 1;
                     // SAFETY: the thread that was handed out, which does not run now.
                     unsafe { (*thread).entry = None };
-                    Ok(Event::Ended)
+                    Ok(ThreadEvent::Ended)
                 }
-                CoroutineResult::Yield(Pause::Ended) => Ok(Event::Ended),
+                CoroutineResult::Yield(Pause::Ended) => Ok(ThreadEvent::Ended),
                 CoroutineResult::Yield(Pause::GivenUp) => Err(Broken::GivenUp),
                 CoroutineResult::Return(Exit::Fault { signal, address }) => {
                     Err(Broken::Fault { signal, address })
@@ -114,7 +114,7 @@ impl Drop for Fibers {
 }
 
 /// What a fiber does: runs its thread, again and again.
-fn life(own: *mut Thread) -> impl FnOnce(&Suspender, ()) -> Exit {
+fn life(own: *mut BlockThread) -> impl FnOnce(&Suspender, ()) -> Exit {
     move |suspender, ()| {
         loop {
             // SAFETY: the thread outlives its fiber, and is the fiber's alone while that runs. The entry is

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::order::{Order, Sequence};
-use super::output::Output;
+use super::order::{BlockOrder, Sequence};
+use super::output::KernelOutput;
 use crate::error::Error;
-use crate::image::{self, Begin, Entry, Image};
+use crate::image::{self, Begin, Image, KernelEntry};
 use crate::texture::objects::Objects;
 
 /// Why a kernel failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct KernelFailure {
     /// What CUDA's calls return from now on.
     pub error: Error,
     /// What happened, and where.
@@ -23,11 +23,11 @@ pub struct Failure {
 
 /// A kernel's code, by how its threads wait for each other.
 #[derive(Clone, Copy)]
-pub enum Code {
+pub enum GridCode {
     /// Not at barriers: they run one after another.
-    Rows(Entry),
+    Rows(KernelEntry),
     /// Each on a stack of its own.
-    Fibers(Entry),
+    Fibers(KernelEntry),
     /// The threads run as coroutines.
     Coroutines {
         /// Lays out a thread.
@@ -38,13 +38,13 @@ pub enum Code {
 }
 
 /// What a launch needs to run.
-pub struct Plan {
+pub struct LaunchPlan {
     /// The kernel's name.
     pub name: Arc<str>,
     /// Its translation unit.
     pub image: &'static Image,
     /// The code of the kernel.
-    pub code: Code,
+    pub code: GridCode,
     /// Stack that a thread needs.
     pub local_bytes: usize,
     /// The dimensions of the grid in blocks.
@@ -135,7 +135,7 @@ impl Arguments {
 /// A launch that runs.
 pub struct Grid {
     /// The launch that the grid runs.
-    pub plan: Plan,
+    pub plan: LaunchPlan,
     /// No other has the same.
     pub number: u64,
     blocks: u64,
@@ -150,32 +150,32 @@ pub struct Grid {
     operations: AtomicU64,
     longest: AtomicU64,
     failed: AtomicBool,
-    progress: Mutex<Progress>,
+    progress: Mutex<GridProgress>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct Progress {
+struct GridProgress {
     finished: u64,
-    failure: Option<Failure>,
-    output: Output,
+    failure: Option<KernelFailure>,
+    output: KernelOutput,
 }
 
 /// How a launch went.
-pub struct Outcome {
+pub struct LaunchOutcome {
     /// Instructions of all threads.
     pub operations: u64,
     /// Instructions of the longest thread.
     pub longest: u64,
     /// What it printed.
-    pub output: Output,
+    pub output: KernelOutput,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<KernelFailure>,
 }
 
 impl Grid {
     /// A launch that has not begun, for this many workers.
-    pub fn new(plan: Plan, workers: usize) -> Grid {
+    pub fn new(plan: LaunchPlan, workers: usize) -> Grid {
         let blocks = plan.grid.iter().map(|&n| u64::from(n)).product();
         let threads = plan.block.iter().map(|&n| u64::from(n)).product();
         static LAUNCHES: AtomicU64 = AtomicU64::new(0);
@@ -183,8 +183,8 @@ impl Grid {
             plan,
             number: LAUNCHES.fetch_add(1, Relaxed),
             blocks,
-            order: Sequence::new(Order::get(), blocks),
-            threads: Sequence::new(Order::get(), threads),
+            order: Sequence::new(BlockOrder::get(), blocks),
+            threads: Sequence::new(BlockOrder::get(), threads),
             // Small enough that the last chunks end together, large enough to be cheap to take.
             chunk: (blocks / (workers as u64 * 16)).clamp(1, 64),
             next: AtomicU64::new(0),
@@ -234,12 +234,12 @@ impl Grid {
     }
 
     /// Keeps what threads printed.
-    pub fn print(&self, output: Output) {
+    pub fn print(&self, output: KernelOutput) {
         self.progress.lock().output.append(output);
     }
 
     /// Notes blocks that have been run, or need not be.
-    pub fn finish(&self, blocks: u64, counts: Counts, failure: Option<Failure>) {
+    pub fn finish(&self, blocks: u64, counts: InstructionCounts, failure: Option<KernelFailure>) {
         self.operations.fetch_add(counts.operations, Relaxed);
         self.longest.fetch_max(counts.longest, Relaxed);
         let mut progress = self.progress.lock();
@@ -254,12 +254,12 @@ impl Grid {
     }
 
     /// Waits until every block has been noted.
-    pub fn wait(&self) -> Outcome {
+    pub fn wait(&self) -> LaunchOutcome {
         let mut progress = self.progress.lock();
         while progress.finished < self.blocks {
             self.done.wait(&mut progress);
         }
-        Outcome {
+        LaunchOutcome {
             operations: self.operations.load(Relaxed),
             longest: self.longest.load(Relaxed),
             output: std::mem::take(&mut progress.output),
@@ -277,14 +277,14 @@ impl Grid {
 
 /// Instructions that threads executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct InstructionCounts {
     /// How many operations there were in all.
     pub operations: u64,
     /// By the longest thread.
     pub longest: u64,
 }
 
-impl Counts {
+impl InstructionCounts {
     /// Adds a thread.
     pub fn add(&mut self, operations: u64) {
         self.operations += operations;
@@ -292,7 +292,7 @@ impl Counts {
     }
 
     /// Adds other threads.
-    pub fn join(&mut self, other: Counts) {
+    pub fn join(&mut self, other: InstructionCounts) {
         self.operations += other.operations;
         self.longest = self.longest.max(other.longest);
     }

@@ -12,24 +12,24 @@ use super::block_memory::BlockMemory;
 use super::calls;
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks};
-use super::grid::{Code, Counts, Failure, Grid};
-use super::step::Step;
-use super::thread::{Shared, Thread};
+use super::grid::{Grid, GridCode, InstructionCounts, KernelFailure};
+use super::step::GridStep;
+use super::thread::{BlockShared, BlockThread};
 use crate::error::Error;
 
 /// Threads that run one after another.
-pub struct Row {
+pub struct ThreadRow {
     fiber: Option<Fiber>,
-    state: Box<State>,
+    state: Box<RowState>,
     /// Of the blocks that it runs, one after another.
     memory: Rc<BlockMemory>,
 }
 
 /// What a row's fiber works on.
-struct State {
-    thread: Thread,
-    shared: Shared,
-    counts: Counts,
+struct RowState {
+    thread: BlockThread,
+    shared: BlockShared,
+    counts: InstructionCounts,
     /// The block that runs, and past the last.
     block: u64,
     end: u64,
@@ -40,7 +40,7 @@ struct State {
 }
 
 /// What came of running a row.
-pub enum Outcome {
+pub enum RowOutcome {
     /// All of its threads have ended.
     Over,
     /// Its thread waits, or has ended without returning; it runs no other.
@@ -48,13 +48,13 @@ pub enum Outcome {
         /// Whether it has ended.
         ended: bool,
         /// The threads after it, of the same block.
-        next: Option<Row>,
+        next: Option<ThreadRow>,
         /// The blocks after its block, still to run.
         after: std::ops::Range<u64>,
     },
 }
 
-impl Row {
+impl ThreadRow {
     /// The threads of some blocks, from one of the first block's on.
     fn new(
         stacks: &mut Stacks,
@@ -62,13 +62,13 @@ impl Row {
         memory: Rc<BlockMemory>,
         blocks: std::ops::Range<u64>,
         index: u32,
-    ) -> Result<Row, Failure> {
+    ) -> Result<ThreadRow, KernelFailure> {
         let plan = &grid.plan;
         let stack = stacks.take().map_err(|error| no_stack(error, &plan.name))?;
-        let mut state = Box::new(State {
-            thread: Thread::new(calls::public(plan, &memory), std::ptr::null_mut()),
-            shared: Shared::default(),
-            counts: Counts::default(),
+        let mut state = Box::new(RowState {
+            thread: BlockThread::new(calls::public(plan, &memory), std::ptr::null_mut()),
+            shared: BlockShared::default(),
+            counts: InstructionCounts::default(),
             block: blocks.start,
             end: blocks.end,
             index,
@@ -77,7 +77,7 @@ impl Row {
         state.shared.kernel = Arc::clone(&plan.name);
         state.shared.objects = Arc::clone(&plan.objects);
         state.thread.block = &raw mut state.shared;
-        let Code::Rows(entry) = plan.code else {
+        let GridCode::Rows(entry) = plan.code else {
             unreachable!("threads that wait for each other are no row");
         };
         let (own, grid) = (&raw mut *state, &raw const *grid);
@@ -110,7 +110,7 @@ impl Row {
         };
         // SAFETY: the fiber is given back in `end`, before anything it borrows goes.
         let fiber = unsafe { Fiber::with_stack_unchecked(stack, body) };
-        Ok(Row {
+        Ok(ThreadRow {
             fiber: Some(fiber),
             state,
             memory,
@@ -118,21 +118,25 @@ impl Row {
     }
 
     /// The threads of some blocks.
-    pub fn of_blocks(stacks: &mut Stacks, grid: &Grid, blocks: std::ops::Range<u64>) -> Result<Row, Failure> {
+    pub fn of_blocks(
+        stacks: &mut Stacks,
+        grid: &Grid,
+        blocks: std::ops::Range<u64>,
+    ) -> Result<ThreadRow, KernelFailure> {
         let plan = &grid.plan;
         let memory = BlockMemory::new(plan.static_shared, plan.dynamic_shared)
             .map_err(|error| no_stack(error, &plan.name))?;
-        Row::new(stacks, grid, Rc::new(memory), blocks, 0)
+        ThreadRow::new(stacks, grid, Rc::new(memory), blocks, 0)
     }
 
     /// Runs until all threads have ended, or one waits.
-    pub fn run(&mut self, stacks: &mut Stacks, grid: &Grid) -> Result<Outcome, Failure> {
+    pub fn run(&mut self, stacks: &mut Stacks, grid: &Grid) -> Result<RowOutcome, KernelFailure> {
         let result = self.resume(grid);
         let name = &grid.plan.name;
         let state = &mut *self.state;
         let (block, index, end) = (state.block, state.index, state.end);
         match result {
-            CoroutineResult::Return(Exit::Done) => return Ok(Outcome::Over),
+            CoroutineResult::Return(Exit::Done) => return Ok(RowOutcome::Over),
             CoroutineResult::Return(Exit::Fault { signal, address }) => {
                 return Err(fault_of(&state.thread, name, signal, address));
             }
@@ -146,7 +150,7 @@ impl Row {
             state.counts.add(state.thread.public.ops);
         }
         let rest = if index < grid.plan.block.iter().product() {
-            Some(Row::new(
+            Some(ThreadRow::new(
                 stacks,
                 grid,
                 Rc::clone(&self.memory),
@@ -156,7 +160,7 @@ impl Row {
         } else {
             None
         };
-        Ok(Outcome::Split {
+        Ok(RowOutcome::Split {
             ended,
             next: rest,
             after: block + 1..end,
@@ -164,11 +168,11 @@ impl Row {
     }
 
     /// Resumes a row whose thread is alone.
-    pub fn again(&mut self, grid: &Grid) -> Result<Step, Failure> {
+    pub fn again(&mut self, grid: &Grid) -> Result<GridStep, KernelFailure> {
         let name = &grid.plan.name;
         match self.resume(grid) {
-            CoroutineResult::Return(Exit::Done) | CoroutineResult::Yield(Pause::Ended) => Ok(Step::Over),
-            CoroutineResult::Yield(Pause::Turn) => Ok(Step::Waits),
+            CoroutineResult::Return(Exit::Done) | CoroutineResult::Yield(Pause::Ended) => Ok(GridStep::Over),
+            CoroutineResult::Yield(Pause::Turn) => Ok(GridStep::Waits),
             CoroutineResult::Return(Exit::Fault { signal, address }) => {
                 Err(fault_of(&self.state.thread, name, signal, address))
             }
@@ -186,7 +190,7 @@ impl Row {
 
     /// Takes the row apart, whether it has ended or not; the blocks that share its memory still, this one not
     /// counted.
-    pub fn end(mut self, stacks: &mut Stacks, grid: &Grid) -> (Counts, usize) {
+    pub fn end(mut self, stacks: &mut Stacks, grid: &Grid) -> (InstructionCounts, usize) {
         stacks.give(self.fiber.take().expect("a row is taken apart once"));
         grid.print(std::mem::take(&mut self.state.shared.output));
         (self.state.counts, Rc::strong_count(&self.memory) - 1)
@@ -194,8 +198,8 @@ impl Row {
 }
 
 /// Why a thread was given up: what it noted itself.
-pub fn given_up(shared: &mut Shared, kernel: &str) -> Failure {
-    let unknown = || Failure {
+pub fn given_up(shared: &mut BlockShared, kernel: &str) -> KernelFailure {
+    let unknown = || KernelFailure {
         error: Error::LAUNCH_FAILURE,
         text: format!("kernel {kernel} gave up"),
     };
@@ -203,18 +207,18 @@ pub fn given_up(shared: &mut Shared, kernel: &str) -> Failure {
 }
 
 /// A fault of the machine in CUDA's terms.
-pub fn fault_of(thread: &Thread, kernel: &str, signal: i32, address: usize) -> Failure {
+pub fn fault_of(thread: &BlockThread, kernel: &str, signal: i32, address: usize) -> KernelFailure {
     let at = thread.position();
     match signal {
-        libc::SIGSEGV | libc::SIGBUS => Failure {
+        libc::SIGSEGV | libc::SIGBUS => KernelFailure {
             error: Error::ILLEGAL_ADDRESS,
             text: format!("kernel {kernel} touched {address:#x}, where it has no memory ({at})"),
         },
-        libc::SIGILL => Failure {
+        libc::SIGILL => KernelFailure {
             error: Error::LAUNCH_FAILURE,
             text: format!("kernel {kernel} executed a trap or an illegal instruction ({at})"),
         },
-        _ => Failure {
+        _ => KernelFailure {
             error: Error::LAUNCH_FAILURE,
             text: format!("kernel {kernel} stopped with signal {signal} ({at})"),
         },
@@ -222,7 +226,7 @@ pub fn fault_of(thread: &Thread, kernel: &str, signal: i32, address: usize) -> F
 }
 
 /// The host has no room for a stack, or for a block's shared memory.
-pub fn no_stack(error: Error, kernel: &str) -> Failure {
+pub fn no_stack(error: Error, kernel: &str) -> KernelFailure {
     let text = format!("failed to run kernel {kernel}: the host has no memory for the stacks of its threads");
-    Failure { error, text }
+    KernelFailure { error, text }
 }

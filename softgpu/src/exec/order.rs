@@ -13,7 +13,7 @@ use crate::error::{Error, Result, say_once};
 
 /// The order in which blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum BlockOrder {
     /// From the first to the last.
     Forward,
     /// From the last to the first.
@@ -22,32 +22,32 @@ pub enum Order {
     Shuffled(u64),
 }
 
-impl Order {
-    fn parse(text: &str) -> Option<Order> {
+impl BlockOrder {
+    fn parse(text: &str) -> Option<BlockOrder> {
         match text {
-            "" => Some(Order::Forward),
-            "reverse" => Some(Order::Reverse),
-            seed => seed.parse().ok().map(Order::Shuffled),
+            "" => Some(BlockOrder::Forward),
+            "reverse" => Some(BlockOrder::Reverse),
+            seed => seed.parse().ok().map(BlockOrder::Shuffled),
         }
     }
 
     /// What the environment says.
-    fn of_environment() -> &'static std::result::Result<Order, String> {
-        static ORDER: OnceLock<std::result::Result<Order, String>> = OnceLock::new();
+    fn of_environment() -> &'static std::result::Result<BlockOrder, String> {
+        static ORDER: OnceLock<std::result::Result<BlockOrder, String>> = OnceLock::new();
         ORDER.get_or_init(|| {
             let text = std::env::var("SOFTGPU_ORDER").unwrap_or_default();
-            Order::parse(&text).ok_or_else(|| {
+            BlockOrder::parse(&text).ok_or_else(|| {
                 format!("SOFTGPU_ORDER={text}: it must be \"reverse\", or a whole number to shuffle by")
             })
         })
     }
 
     /// The order of this process.
-    pub fn get() -> Order {
-        Order::of_environment()
+    pub fn get() -> BlockOrder {
+        BlockOrder::of_environment()
             .as_ref()
             .copied()
-            .unwrap_or(Order::Forward)
+            .unwrap_or(BlockOrder::Forward)
     }
 }
 
@@ -56,7 +56,7 @@ impl Order {
 /// # Errors
 /// `INITIALIZATION`, after a line on stderr, if it cannot be read.
 pub fn prepare() -> Result {
-    Order::of_environment().as_ref().map(drop).map_err(|error| {
+    BlockOrder::of_environment().as_ref().map(drop).map_err(|error| {
         say_once(error);
         Error::INITIALIZATION
     })
@@ -72,11 +72,11 @@ pub struct Sequence {
 
 impl Sequence {
     /// So many things in this order; there is at least one.
-    pub fn new(order: Order, count: u64) -> Sequence {
+    pub fn new(order: BlockOrder, count: u64) -> Sequence {
         let (step, first) = match order {
-            Order::Forward => (1, 0),
-            Order::Reverse => (count - 1, count - 1),
-            Order::Shuffled(seed) => {
+            BlockOrder::Forward => (1, 0),
+            BlockOrder::Reverse => (count - 1, count - 1),
+            BlockOrder::Shuffled(seed) => {
                 let random = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 // Steps that share no factor with the count reach everything.
                 let mut step = random % count;
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn everything_comes_once() {
         for order in [
-            Order::Forward,
-            Order::Reverse,
-            Order::Shuffled(0),
-            Order::Shuffled(7),
-            Order::Shuffled(u64::MAX),
+            BlockOrder::Forward,
+            BlockOrder::Reverse,
+            BlockOrder::Shuffled(0),
+            BlockOrder::Shuffled(7),
+            BlockOrder::Shuffled(u64::MAX),
         ] {
             for count in [1, 2, 3, 32, 96, 97, 1024] {
                 let sequence = Sequence::new(order, count);
@@ -123,15 +123,15 @@ mod tests {
                 assert_eq!(all, (0..count).collect::<Vec<_>>(), "{order:?} of {count}");
             }
         }
-        assert_eq!(Sequence::new(Order::Reverse, 5).at(0), 4);
-        assert_ne!(Sequence::new(Order::Shuffled(1), 1024).at(1), 1);
+        assert_eq!(Sequence::new(BlockOrder::Reverse, 5).at(0), 4);
+        assert_ne!(Sequence::new(BlockOrder::Shuffled(1), 1024).at(1), 1);
     }
 
     #[test]
     fn words_that_are_no_order_are_refused() {
-        assert_eq!(Order::parse("reverse"), Some(Order::Reverse));
-        assert_eq!(Order::parse("12"), Some(Order::Shuffled(12)));
-        assert_eq!(Order::parse("-1"), None);
-        assert_eq!(Order::parse("random"), None);
+        assert_eq!(BlockOrder::parse("reverse"), Some(BlockOrder::Reverse));
+        assert_eq!(BlockOrder::parse("12"), Some(BlockOrder::Shuffled(12)));
+        assert_eq!(BlockOrder::parse("-1"), None);
+        assert_eq!(BlockOrder::parse("random"), None);
     }
 }

@@ -13,7 +13,7 @@ const LIMIT: usize = 8 << 20;
 
 /// What a kernel, or a part of it, has printed.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct KernelOutput {
     text: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ unsafe extern "C" {
     static stdout: *mut libc::FILE;
 }
 
-impl Output {
+impl KernelOutput {
     /// Adds text to the output.
     pub fn push(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
@@ -36,7 +36,7 @@ impl Output {
     }
 
     /// Adds another's text.
-    pub fn append(&mut self, other: Output) {
+    pub fn append(&mut self, other: KernelOutput) {
         if self.text.is_empty() {
             *self = other;
         } else {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::block::Block;
+use super::block::RunningBlock;
 use super::fiber::Stacks;
-use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
-use super::no_barrier_blocks::{self, Row};
-use super::step::Step;
+use super::grid::{Grid, GridCode, InstructionCounts, KernelFailure, LaunchOutcome, LaunchPlan};
+use super::no_barrier_blocks::{self, ThreadRow};
+use super::step::GridStep;
 use super::threads;
 use crate::per_thread::PerThread;
 
@@ -25,15 +25,15 @@ const RESTLESS: usize = 64;
 /// How long it rests.
 const REST: Duration = Duration::from_micros(20);
 
-struct Pool {
+struct WorkerPool {
     workers: usize,
     grids: Mutex<VecDeque<Arc<Grid>>>,
     work: Condvar,
 }
 
-static POOL: OnceLock<Pool> = OnceLock::new();
+static POOL: OnceLock<WorkerPool> = OnceLock::new();
 
-fn pool() -> &'static Pool {
+fn pool() -> &'static WorkerPool {
     POOL.get_or_init(|| {
         let workers = std::thread::available_parallelism()
             .map_or(1, usize::from)
@@ -41,7 +41,7 @@ fn pool() -> &'static Pool {
         for _ in 0..workers {
             threads::spawn("softgpu-worker", work);
         }
-        Pool {
+        WorkerPool {
             workers,
             grids: Mutex::default(),
             work: Condvar::new(),
@@ -53,7 +53,7 @@ fn pool() -> &'static Pool {
 static OWN: PerThread<Bench> = PerThread::new();
 
 /// Runs a launch to its end.
-pub fn run(plan: Plan) -> Outcome {
+pub fn run(plan: LaunchPlan) -> LaunchOutcome {
     let pool = pool();
     let grid = Arc::new(Grid::new(plan, pool.workers));
     // To wake a worker, and to be woken by it, takes longer than a small block.
@@ -94,9 +94,9 @@ fn next(wait: bool) -> Option<(Arc<Grid>, std::ops::Range<u64>)> {
 }
 
 /// A piece of a grid that waits for others.
-enum Piece {
-    Block(Box<Block>),
-    Thread(Row),
+enum GridPiece {
+    Block(Box<RunningBlock>),
+    Thread(ThreadRow),
 }
 
 /// What a worker keeps from block to block.
@@ -104,8 +104,8 @@ enum Piece {
 struct Bench {
     stacks: Stacks,
     /// A block's vectors, for the next block.
-    idle: Option<Box<Block>>,
-    waiting: VecDeque<(Arc<Grid>, Piece)>,
+    idle: Option<Box<RunningBlock>>,
+    waiting: VecDeque<(Arc<Grid>, GridPiece)>,
     /// Turns since one of those went on.
     fruitless: usize,
 }
@@ -122,11 +122,11 @@ impl Bench {
     /// Runs blocks; those that wait for others are set aside.
     fn begin(&mut self, grid: &Arc<Grid>, blocks: std::ops::Range<u64>) {
         self.stacks.fit(grid.plan.local_bytes);
-        if let Code::Rows(_) = grid.plan.code {
+        if let GridCode::Rows(_) = grid.plan.code {
             return self.begin_rows(grid, blocks);
         }
         // What has ended is noted together: others note theirs at the same time.
-        let (mut ended, mut counts) = (0, Counts::default());
+        let (mut ended, mut counts) = (0, InstructionCounts::default());
         for number in blocks {
             if grid.cancelled() {
                 ended += 1;
@@ -136,7 +136,7 @@ impl Bench {
             let result = block
                 .begin(&mut self.stacks, grid, number)
                 .and_then(|()| block.run(grid));
-            if result == Ok(Step::Over) {
+            if result == Ok(GridStep::Over) {
                 counts.join(block.end(&mut self.stacks, grid, false));
                 ended += 1;
                 self.idle = Some(block);
@@ -152,9 +152,14 @@ impl Bench {
     }
 
     /// Sets a block aside, or takes it apart.
-    fn settle(&mut self, grid: &Arc<Grid>, mut block: Box<Block>, result: Result<Step, Failure>) {
-        if result == Ok(Step::Waits) {
-            return self.park(grid, Piece::Block(block));
+    fn settle(
+        &mut self,
+        grid: &Arc<Grid>,
+        mut block: Box<RunningBlock>,
+        result: Result<GridStep, KernelFailure>,
+    ) {
+        if result == Ok(GridStep::Waits) {
+            return self.park(grid, GridPiece::Block(block));
         }
         let counts = block.end(&mut self.stacks, grid, result.is_err());
         self.idle = Some(block);
@@ -166,15 +171,17 @@ impl Bench {
             let mut covers = std::mem::replace(&mut rest, 0..0);
             let begun = match grid.cancelled() {
                 true => Err(None),
-                false => Row::of_blocks(&mut self.stacks, grid, covers.clone()).map_err(Some),
+                false => ThreadRow::of_blocks(&mut self.stacks, grid, covers.clone()).map_err(Some),
             };
             let mut row = match begun {
                 Ok(row) => row,
-                Err(failure) => return grid.finish(covers.end - covers.start, Counts::default(), failure),
+                Err(failure) => {
+                    return grid.finish(covers.end - covers.start, InstructionCounts::default(), failure);
+                }
             };
             loop {
                 match row.run(&mut self.stacks, grid) {
-                    Ok(no_barrier_blocks::Outcome::Over) => {
+                    Ok(no_barrier_blocks::RowOutcome::Over) => {
                         self.close(grid, row, covers, None);
                         break;
                     }
@@ -182,16 +189,16 @@ impl Bench {
                         self.close(grid, row, covers, Some(failure));
                         break;
                     }
-                    Ok(no_barrier_blocks::Outcome::Split { ended, next, after }) => {
+                    Ok(no_barrier_blocks::RowOutcome::Split { ended, next, after }) => {
                         let block = after.start - 1;
-                        grid.finish(block - covers.start, Counts::default(), None);
+                        grid.finish(block - covers.start, InstructionCounts::default(), None);
                         covers = block..after.start;
                         if !after.is_empty() {
                             rest = after;
                         }
                         match ended {
                             true => self.close(grid, row, covers.clone(), None),
-                            false => self.park(grid, Piece::Thread(row)),
+                            false => self.park(grid, GridPiece::Thread(row)),
                         }
                         match next {
                             Some(next) => row = next,
@@ -204,13 +211,19 @@ impl Bench {
     }
 
     /// Takes a row apart; its blocks are done once no other row has threads of them.
-    fn close(&mut self, grid: &Grid, row: Row, covers: std::ops::Range<u64>, failure: Option<Failure>) {
+    fn close(
+        &mut self,
+        grid: &Grid,
+        row: ThreadRow,
+        covers: std::ops::Range<u64>,
+        failure: Option<KernelFailure>,
+    ) {
         let (counts, others) = row.end(&mut self.stacks, grid);
         let done = if others == 0 { covers.end - covers.start } else { 0 };
         grid.finish(done, counts, failure);
     }
 
-    fn park(&mut self, grid: &Arc<Grid>, piece: Piece) {
+    fn park(&mut self, grid: &Arc<Grid>, piece: GridPiece) {
         grid.park();
         self.waiting.push_back((grid.clone(), piece));
     }
@@ -224,12 +237,20 @@ impl Bench {
         let before = self.waiting.len();
         let stopped = grid.cancelled();
         match piece {
-            Piece::Block(mut block) => {
-                let result = if stopped { Ok(Step::Over) } else { block.run(&grid) };
+            GridPiece::Block(mut block) => {
+                let result = if stopped {
+                    Ok(GridStep::Over)
+                } else {
+                    block.run(&grid)
+                };
                 self.settle(&grid, block, result);
             }
-            Piece::Thread(mut row) => match if stopped { Ok(Step::Over) } else { row.again(&grid) } {
-                Ok(Step::Waits) => self.park(&grid, Piece::Thread(row)),
+            GridPiece::Thread(mut row) => match if stopped {
+                Ok(GridStep::Over)
+            } else {
+                row.again(&grid)
+            } {
+                Ok(GridStep::Waits) => self.park(&grid, GridPiece::Thread(row)),
                 // Of the one block that it has a thread of.
                 result => self.close(&grid, row, 0..1, result.err()),
             },

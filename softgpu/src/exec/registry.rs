@@ -18,20 +18,20 @@ use crate::error::{Error, Result, c_str, say_once};
 use crate::image::{self, Image, Kernel, Variable};
 
 /// A kernel, as a launch finds it.
-pub struct Function {
+pub struct KernelFunction {
     /// Its host stub.
     pub stub: usize,
     /// Its mangled name.
     pub name: String,
     /// Its translated code; `None` if its program brought none.
-    pub code: Option<Code>,
+    pub code: Option<TranslatedCode>,
     /// `cudaFuncAttributeMaxDynamicSharedMemorySize`, once set.
     pub dynamic_shared: AtomicI32,
 }
 
 /// The translated code of a kernel.
 #[derive(Clone, Copy)]
-pub struct Code {
+pub struct TranslatedCode {
     /// The translation unit.
     pub image: &'static Image,
     /// The kernel in it.
@@ -44,11 +44,11 @@ type Named<T> = HashMap<String, Vec<(usize, T)>>;
 #[derive(Default)]
 struct Registry {
     names: HashMap<usize, String>,
-    codes: HashMap<usize, Code>,
-    functions: HashMap<usize, Arc<Function>>,
+    codes: HashMap<usize, TranslatedCode>,
+    functions: HashMap<usize, Arc<KernelFunction>>,
     variables: HashMap<usize, (&'static Image, &'static Variable)>,
     /// Kernels and variables without a host side.
-    named_codes: Named<Code>,
+    named_codes: Named<TranslatedCode>,
     named_variables: Named<(&'static Image, &'static Variable)>,
     shadows: HashMap<usize, String>,
 }
@@ -80,7 +80,7 @@ pub unsafe fn add_image(image: &'static Image) {
     };
     let file = file_of(std::ptr::from_ref(image) as usize);
     for kernel in kernels {
-        let code = Code { image, kernel };
+        let code = TranslatedCode { image, kernel };
         if kernel.stub.is_null() {
             // SAFETY: a constant string: contract of `add_image`.
             let name = unsafe { name(kernel.name) };
@@ -176,7 +176,7 @@ pub fn remove(stubs: &[usize], shadows: &[usize]) {
 ///
 /// # Errors
 /// `INVALID_HANDLE` if nobody registered it.
-pub fn function(stub: usize) -> Result<Arc<Function>> {
+pub fn function(stub: usize) -> Result<Arc<KernelFunction>> {
     if let Some(function) = REGISTRY.read().functions.get(&stub) {
         return Ok(function.clone());
     }
@@ -189,7 +189,7 @@ pub fn function(stub: usize) -> Result<Arc<Function>> {
         (None, None) => return Err(Error::INVALID_HANDLE),
     };
     let code = code.or_else(|| beside(registry.named_codes.get(&name), stub));
-    let function = Arc::new(Function {
+    let function = Arc::new(KernelFunction {
         stub,
         name,
         code,
@@ -227,13 +227,13 @@ pub fn refuse_managed(name: &str) {
 
 const REBUILD: &str = "build the program with mgb clang, which brings host code for the software GPU";
 
-impl Function {
+impl KernelFunction {
     /// The code to run.
     ///
     /// # Errors
     /// `INVALID_DEVICE_FUNCTION` if the program brought none, `NOT_SUPPORTED` if the kernel could not be
     /// translated; each after a line on stderr that says so.
-    pub fn runnable(&self) -> Result<(Code, image::Entry)> {
+    pub fn runnable(&self) -> Result<(TranslatedCode, image::KernelEntry)> {
         let Some(code) = self.code else {
             say_once(&format!("kernel {} has no host code: {REBUILD}", self.name));
             return Err(Error::INVALID_DEVICE_FUNCTION);

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::grid::Failure;
-use super::thread::{Thread, own};
+use super::grid::KernelFailure;
+use super::thread::{BlockThread, own};
 use crate::error::Error;
 use crate::image;
 use crate::texture::Geometry;
@@ -14,7 +14,7 @@ use crate::texture::surface::Boundary;
 
 /// Ends the kernel: it uses an object as it cannot be used.
 #[cold]
-fn fail(thread: &mut Thread, handle: u64, wanted: Wanted, what: &str) -> ! {
+fn fail(thread: &mut BlockThread, handle: u64, wanted: Wanted, what: &str) -> ! {
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     let kernel = unsafe { &(*thread.block).kernel };
     let kind = match wanted {
@@ -25,7 +25,7 @@ fn fail(thread: &mut Thread, handle: u64, wanted: Wanted, what: &str) -> ! {
         "kernel {kernel} uses {kind} object {handle}, which {what} ({})",
         thread.position()
     );
-    thread.fail(Failure {
+    thread.fail(KernelFailure {
         error: Error::LAUNCH_FAILURE,
         text,
     })
@@ -36,7 +36,7 @@ fn fail(thread: &mut Thread, handle: u64, wanted: Wanted, what: &str) -> ! {
 /// # Safety
 /// No one else has the thread's block: it is the running thread's.
 unsafe fn find<'a, T>(
-    thread: &mut Thread,
+    thread: &mut BlockThread,
     handle: u64,
     wanted: Wanted,
     of: impl Fn(&'a Objects) -> Option<&'a Arc<T>>,

@@ -4,36 +4,36 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::fiber::{Pause, Suspender};
-use super::grid::Failure;
-use super::output::Output;
+use super::grid::KernelFailure;
+use super::output::KernelOutput;
 use super::warp::WarpRequest;
-use crate::image::{self, Entry};
+use crate::image::{self, KernelEntry};
 use crate::texture::objects::Objects;
 
 /// A thread. Generated code gets a pointer to `public`, and hands it back in its calls.
 #[repr(C)]
-pub struct Thread {
+pub struct BlockThread {
     /// What generated code sees.
     pub public: image::Thread,
     /// Its number in the block.
     pub index: u32,
     /// What it waits for.
-    pub request: Request,
+    pub request: WaitRequest,
     /// Set while it runs.
     pub suspender: *const Suspender,
     /// Set while it runs: the end of the part of its stack that is its own; what calls it lies above.
     pub stack_end: *const u8,
     /// What a fiber that is used again runs next.
-    pub entry: Option<Entry>,
+    pub entry: Option<KernelEntry>,
     /// With these arguments.
     pub arguments: *const *const c_void,
     /// The memory that the threads of the block share.
-    pub block: *mut Shared,
+    pub block: *mut BlockShared,
 }
 
 /// What a suspended thread waits for.
 #[derive(Clone, Copy, Debug)]
-pub enum Request {
+pub enum WaitRequest {
     /// The thread waits for nothing.
     None,
     /// Barrier `id`, of `threads` threads (0: all), with a predicate to reduce.
@@ -73,7 +73,7 @@ pub enum Reduce {
 
 /// How threads wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitMode {
     /// The threads cannot wait.
     Never,
     /// Where they are, on a stack of their own.
@@ -83,39 +83,39 @@ pub enum Waiting {
 }
 
 /// What the threads of a block share in the runtime.
-pub struct Shared {
+pub struct BlockShared {
     /// How its threads wait.
-    pub waiting: Waiting,
+    pub waiting: WaitMode,
     /// The kernel's name, for messages.
     pub kernel: Arc<str>,
     /// The textures and surfaces that they can use.
     pub objects: Arc<Objects>,
     /// What they printed.
-    pub output: Output,
+    pub output: KernelOutput,
     /// Why the kernel fails, once it does.
-    pub failure: Option<Failure>,
+    pub failure: Option<KernelFailure>,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared {
-            waiting: Waiting::Never,
+impl Default for BlockShared {
+    fn default() -> BlockShared {
+        BlockShared {
+            waiting: WaitMode::Never,
             kernel: Arc::from(""),
             objects: Arc::default(),
-            output: Output::default(),
+            output: KernelOutput::default(),
             failure: None,
         }
     }
 }
 
-impl Thread {
+impl BlockThread {
     /// A thread of a block, before its place in it is known.
-    pub fn new(public: image::Thread, block: *mut Shared) -> Thread {
+    pub fn new(public: image::Thread, block: *mut BlockShared) -> BlockThread {
         let suspender = std::ptr::null();
-        Thread {
+        BlockThread {
             public,
             index: 0,
-            request: Request::None,
+            request: WaitRequest::None,
             suspender,
             stack_end: std::ptr::null(),
             entry: None,
@@ -133,7 +133,7 @@ impl Thread {
         self.public.warp = index / 32;
         self.public.ops = 0;
         self.public.polls = 0;
-        self.request = Request::None;
+        self.request = WaitRequest::None;
     }
 
     /// Puts the thread at the start of a block, in the same place of it.
@@ -141,12 +141,12 @@ impl Thread {
         self.public.ctaid = block;
         self.public.ops = 0;
         self.public.polls = 0;
-        self.request = Request::None;
+        self.request = WaitRequest::None;
     }
 
     /// Waits for `request`; returns the operation's answer. A coroutine gets that later.
     #[inline(always)]
-    pub fn wait(&mut self, request: Request) -> u32 {
+    pub fn wait(&mut self, request: WaitRequest) -> u32 {
         self.request = request;
         if self.in_frame() {
             return 0;
@@ -158,12 +158,12 @@ impl Thread {
 
     fn in_frame(&self) -> bool {
         // SAFETY: the block outlives its threads, and only one of them runs at a time.
-        unsafe { (*self.block).waiting == Waiting::InFrames }
+        unsafe { (*self.block).waiting == WaitMode::InFrames }
     }
 
     /// Lets others run.
     pub fn turn(&mut self) {
-        self.request = Request::Turn;
+        self.request = WaitRequest::Turn;
         if self.in_frame() {
             return;
         }
@@ -181,7 +181,7 @@ impl Thread {
     }
 
     /// Ends the kernel.
-    pub fn fail(&mut self, failure: Failure) -> ! {
+    pub fn fail(&mut self, failure: KernelFailure) -> ! {
         // SAFETY: the block outlives its threads, and only one of them runs at a time.
         unsafe { (*self.block).failure.get_or_insert(failure) };
         loop {
@@ -203,7 +203,7 @@ impl Thread {
 ///
 /// # Safety
 /// `thread` is what the runtime handed to generated code, on the fiber that runs it now.
-pub unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
-    // SAFETY: `public` is the first field of a `Thread` in C's layout.
-    unsafe { &mut *thread.cast::<Thread>() }
+pub unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut BlockThread {
+    // SAFETY: `public` is the first field of a `BlockThread`, in C's layout.
+    unsafe { &mut *thread.cast::<BlockThread>() }
 }

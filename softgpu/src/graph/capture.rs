@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::{Kind, with};
+use super::{NodeKind, with};
 use crate::error::{Error, Result};
 use crate::per_thread;
-use crate::stream::Stream;
-use crate::stream::capture::{Capture, Joined, Mode, Part};
-use crate::stream::event::Event;
-use crate::work::Work;
+use crate::stream::DeviceStream;
+use crate::stream::capture::{Capture, CaptureMode, Joined, StreamCapture};
+use crate::stream::event::CudaEvent;
+use crate::work::DeviceWork;
 
 static ACTIVE: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+    static MODE: Cell<CaptureMode> = const { Cell::new(CaptureMode::Global) };
 }
 
 /// `cudaThreadExchangeStreamCaptureMode`: returns the old one.
-pub fn exchange_mode(mode: Mode) -> Mode {
+pub fn exchange_mode(mode: CaptureMode) -> CaptureMode {
     MODE.replace(mode)
 }
 
@@ -34,7 +34,12 @@ pub fn exchange_mode(mode: Mode) -> Mode {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures.
-pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>)>, mode: Mode) -> Result {
+pub fn begin(
+    stream: &Arc<DeviceStream>,
+    legacy: bool,
+    into: Option<(usize, Vec<usize>)>,
+    mode: CaptureMode,
+) -> Result {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     if legacy {
         return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
@@ -57,7 +62,7 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
     });
     ACTIVE.lock().push(capture.clone());
     COUNT.fetch_add(1, Relaxed);
-    *part = Some(Part { capture, last });
+    *part = Some(StreamCapture { capture, last });
     Ok(())
 }
 
@@ -67,14 +72,14 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
 /// `ILLEGAL_STATE` for no capture, `STREAM_CAPTURE_UNMATCHED` in another stream,
 /// `STREAM_CAPTURE_WRONG_THREAD`; and, with the capture ended, `STREAM_CAPTURE_INVALIDATED`, and
 /// `STREAM_CAPTURE_UNJOINED` where another stream's work was not waited for.
-pub fn end(stream: &Arc<Stream>) -> Result<usize> {
+pub fn end(stream: &Arc<DeviceStream>) -> Result<usize> {
     let part = stream.part().lock().clone().ok_or(Error::ILLEGAL_STATE)?;
-    let Part { capture, last } = part;
+    let StreamCapture { capture, last } = part;
     if capture.origin != stream.id {
         capture.invalidate();
         return Err(Error::STREAM_CAPTURE_UNMATCHED);
     }
-    if capture.mode != Mode::Relaxed && capture.thread != per_thread::number() {
+    if capture.mode != CaptureMode::Relaxed && capture.thread != per_thread::number() {
         return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
     ACTIVE.lock().retain(|other| other.id != capture.id);
@@ -109,7 +114,7 @@ pub fn end(stream: &Arc<Stream>) -> Result<usize> {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_INVALIDATED`; those of [`implicit`].
-pub fn keep(stream: &Arc<Stream>, kind: impl FnOnce() -> Result<Kind>) -> Result<bool> {
+pub fn keep(stream: &Arc<DeviceStream>, kind: impl FnOnce() -> Result<NodeKind>) -> Result<bool> {
     if COUNT.load(Relaxed) == 0 {
         return Ok(false);
     }
@@ -129,8 +134,8 @@ pub fn keep(stream: &Arc<Stream>, kind: impl FnOnce() -> Result<Kind>) -> Result
 ///
 /// # Errors
 /// Those of [`keep`].
-pub fn take(stream: &Arc<Stream>, work: Work) -> Result<Option<Work>> {
-    let kept = keep(stream, || Ok(Kind::Work(work.clone())))?;
+pub fn take(stream: &Arc<DeviceStream>, work: DeviceWork) -> Result<Option<DeviceWork>> {
+    let kept = keep(stream, || Ok(NodeKind::Work(work.clone())))?;
     Ok((!kept).then_some(work))
 }
 
@@ -138,7 +143,7 @@ pub fn take(stream: &Arc<Stream>, work: Work) -> Result<Option<Work>> {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_INVALIDATED`.
-pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result {
+pub fn keep_all(stream: &Arc<DeviceStream>, parts: Vec<(NodeKind, Vec<usize>)>) -> Result {
     let mut part = stream.part().lock();
     let part = part.as_mut().ok_or(Error::ILLEGAL_STATE)?;
     part.check()?;
@@ -148,8 +153,8 @@ pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result 
         for (kind, after) in parts {
             let after: Vec<usize> = after.iter().map(|&at| nodes[at]).collect();
             // What a child held was laid out before it.
-            let kind = if matches!(kind, Kind::Child(_)) {
-                Kind::Empty
+            let kind = if matches!(kind, NodeKind::Child(_)) {
+                NodeKind::Empty
             } else {
                 kind
             };
@@ -171,7 +176,7 @@ pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result 
 ///
 /// # Errors
 /// `STREAM_CAPTURE_IMPLICIT`; the captures are invalid.
-pub fn implicit(stream: &Arc<Stream>) -> Result {
+pub fn implicit(stream: &Arc<DeviceStream>) -> Result {
     if COUNT.load(Relaxed) == 0 || !stream.is_legacy() {
         return Ok(());
     }
@@ -193,7 +198,7 @@ pub fn implicit(stream: &Arc<Stream>) -> Result {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_UNSUPPORTED`; the capture is invalid.
-pub fn refuse_question(stream: &Arc<Stream>) -> Result {
+pub fn refuse_question(stream: &Arc<DeviceStream>) -> Result {
     if let Some(part) = stream.part().lock().as_ref() {
         part.capture.invalidate();
         return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
@@ -205,7 +210,7 @@ pub fn refuse_question(stream: &Arc<Stream>) -> Result {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_UNSUPPORTED`, and those of [`implicit`]; the captures are invalid.
-pub fn refuse(stream: &Arc<Stream>) -> Result {
+pub fn refuse(stream: &Arc<DeviceStream>) -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
     }
@@ -226,8 +231,8 @@ pub fn forbid() -> Result {
     let mut hit = captures
         .iter()
         .filter(|capture| match (own, capture.mode) {
-            (Mode::Relaxed, _) | (_, Mode::Relaxed) => false,
-            (Mode::Global, Mode::Global) => true,
+            (CaptureMode::Relaxed, _) | (_, CaptureMode::Relaxed) => false,
+            (CaptureMode::Global, CaptureMode::Global) => true,
             _ => capture.thread == thread,
         })
         .peekable();
@@ -265,7 +270,7 @@ pub fn refuse_device(ordinal: usize) -> Result {
 ///
 /// # Errors
 /// `STREAM_CAPTURE_INVALIDATED`, those of [`implicit`].
-pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
+pub fn record(stream: &Arc<DeviceStream>, event: &CudaEvent) -> Result<bool> {
     if COUNT.load(Relaxed) == 0 {
         return Ok(false);
     }
@@ -284,7 +289,7 @@ pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
 /// # Errors
 /// `STREAM_CAPTURE_ISOLATION` for an event from outside, `STREAM_CAPTURE_MERGE` for one of another capture,
 /// `CAPTURED_EVENT` for one of a capture that has ended; the captures are invalid.
-pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
+pub fn wait(stream: &Arc<DeviceStream>, event: &CudaEvent) -> Result<bool> {
     let mut part = stream.part().lock();
     match (part.as_mut(), event.captured()) {
         (None, None) => {

@@ -10,17 +10,17 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::{Mutex, RwLock};
 
 use super::objects::UserObject;
-use super::{Graphs, Kind, capture};
+use super::{Graphs, NodeKind, capture};
 use crate::address::graph_memory::{self, GraphMemory};
 use crate::device::Gpu;
 use crate::error::{Error, Result};
-use crate::stream::{Fence, Stream, Turn, event};
+use crate::stream::{DeviceStream, Fence, Turn, event};
 
 /// One executable graph.
-pub struct Exec {
+pub struct ExecutableGraph {
     /// As it was asked for.
     pub flags: u64,
-    steps: Mutex<Vec<Step>>,
+    steps: Mutex<Vec<GraphStep>>,
     /// What the graph, and its children, referred to.
     objects: Vec<Arc<UserObject>>,
     /// Its last launch: the next one comes after it, in whatever stream.
@@ -29,16 +29,16 @@ pub struct Exec {
 
 /// One node of it.
 #[derive(Clone)]
-struct Step {
+struct GraphStep {
     /// The node of the graph it was made from.
     node: usize,
-    kind: Kind,
+    kind: NodeKind,
     /// The earlier steps that the step waits for.
     after: Vec<usize>,
     enabled: bool,
 }
 
-static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Exec>>>> = LazyLock::new(RwLock::default);
+static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<ExecutableGraph>>>> = LazyLock::new(RwLock::default);
 
 /// Handles are numbers that are no addresses of anything.
 static NEXT: AtomicUsize = AtomicUsize::new(0x67e4_0000_0000);
@@ -48,7 +48,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0x67e4_0000_0000);
 /// # Errors
 /// `INVALID_VALUE` for no graph.
 pub fn instantiate(graphs: &Graphs, graph: usize, flags: u64) -> Result<usize> {
-    let exec = Exec {
+    let exec = ExecutableGraph {
         flags,
         steps: Mutex::new(flat(graphs, graph)?),
         objects: referred(graphs, graph)?,
@@ -63,7 +63,7 @@ pub fn instantiate(graphs: &Graphs, graph: usize, flags: u64) -> Result<usize> {
 ///
 /// # Errors
 /// `INVALID_VALUE`.
-pub fn find(handle: usize) -> Result<Arc<Exec>> {
+pub fn find(handle: usize) -> Result<Arc<ExecutableGraph>> {
     HANDLES.read().get(&handle).cloned().ok_or(Error::INVALID_VALUE)
 }
 
@@ -81,21 +81,26 @@ fn referred(graphs: &Graphs, graph: usize) -> Result<Vec<Arc<UserObject>>> {
     let graph = graphs.graph(graph)?;
     let mut all: Vec<_> = graph.objects.values().map(|(object, _)| object.clone()).collect();
     for node in graph.nodes.values() {
-        if let Kind::Child(child) = node.kind {
+        if let NodeKind::Child(child) = node.kind {
             all.extend(referred(graphs, child)?);
         }
     }
     Ok(all)
 }
 
-fn flat(graphs: &Graphs, graph: usize) -> Result<Vec<Step>> {
+fn flat(graphs: &Graphs, graph: usize) -> Result<Vec<GraphStep>> {
     let mut steps = Vec::new();
     flatten(graphs, graph, &[], &mut steps)?;
     Ok(steps)
 }
 
 /// Adds a graph's nodes, the first of which come after `before`; returns the last of them.
-fn flatten(graphs: &Graphs, graph: usize, before: &[usize], steps: &mut Vec<Step>) -> Result<Vec<usize>> {
+fn flatten(
+    graphs: &Graphs,
+    graph: usize,
+    before: &[usize],
+    steps: &mut Vec<GraphStep>,
+) -> Result<Vec<usize>> {
     let graph = graphs.graph(graph)?;
     let mut at: BTreeMap<usize, usize> = BTreeMap::new();
     let mut last = std::collections::BTreeSet::new();
@@ -107,18 +112,18 @@ fn flatten(graphs: &Graphs, graph: usize, before: &[usize], steps: &mut Vec<Step
             after.extend(before);
         }
         let kind = match node.kind {
-            Kind::Child(child) => {
+            NodeKind::Child(child) => {
                 let inner = flatten(graphs, child, &after, steps)?;
                 if !inner.is_empty() {
                     after = inner;
                 }
-                Kind::Child(child)
+                NodeKind::Child(child)
             }
             ref kind => kind.clone(),
         };
         last.insert(steps.len());
         at.insert(handle, steps.len());
-        steps.push(Step {
+        steps.push(GraphStep {
             node: handle,
             kind,
             after,
@@ -137,7 +142,7 @@ pub struct Unlike {
     pub node: usize,
 }
 
-impl Exec {
+impl ExecutableGraph {
     /// Does all that a graph of the same shape does from now on.
     ///
     /// # Errors
@@ -163,7 +168,7 @@ impl Exec {
         Ok(Ok(()))
     }
 
-    fn change<T>(&self, node: usize, change: impl FnOnce(&mut Step) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, node: usize, change: impl FnOnce(&mut GraphStep) -> Result<T>) -> Result<T> {
         let mut steps = self.steps.lock();
         let step = steps.iter_mut().find(|step| step.node == node);
         change(step.ok_or(Error::INVALID_VALUE)?)
@@ -173,7 +178,7 @@ impl Exec {
     ///
     /// # Errors
     /// `INVALID_VALUE` for another kind, or no node.
-    pub fn set(&self, node: usize, kind: Kind) -> Result {
+    pub fn set(&self, node: usize, kind: NodeKind) -> Result {
         self.change(node, |step| {
             if step.kind.number() != kind.number() {
                 return Err(Error::INVALID_VALUE);
@@ -188,12 +193,13 @@ impl Exec {
     /// # Errors
     /// `INVALID_VALUE` for no child, `GRAPH_EXEC_UPDATE_FAILURE` for a graph of another shape.
     pub fn set_child(&self, graphs: &Graphs, node: usize, graph: usize) -> Result {
-        let Kind::Child(child) = self.change(node, |step| Ok(step.kind.clone()))? else {
+        let NodeKind::Child(child) = self.change(node, |step| Ok(step.kind.clone()))? else {
             return Err(Error::INVALID_VALUE);
         };
         let (old, new) = (flat(graphs, child)?, flat(graphs, graph)?);
-        let alike =
-            |(old, new): (&Step, &Step)| old.kind.number() == new.kind.number() && old.after == new.after;
+        let alike = |(old, new): (&GraphStep, &GraphStep)| {
+            old.kind.number() == new.kind.number() && old.after == new.after
+        };
         if old.len() != new.len() || !old.iter().zip(&new).all(alike) {
             return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
         }
@@ -233,7 +239,9 @@ impl Exec {
         let steps = self.steps.lock();
         let mut taken: Vec<&GraphMemory> = Vec::new();
         for step in steps.iter() {
-            let Kind::Alloc(memory) = &step.kind else { continue };
+            let NodeKind::Alloc(memory) = &step.kind else {
+                continue;
+            };
             match memory.be_there() {
                 Ok(true) => taken.push(memory),
                 Ok(false) => {}
@@ -253,7 +261,7 @@ impl Exec {
     ///
     /// # Errors
     /// Those of capturing.
-    pub fn launch(&self, gpu: &'static Gpu, stream: &Arc<Stream>) -> Result {
+    pub fn launch(&self, gpu: &'static Gpu, stream: &Arc<DeviceStream>) -> Result {
         let steps = self.steps.lock().clone();
         if stream.captures() {
             let parts: Vec<_> = steps.into_iter().map(|step| (step.kind, step.after)).collect();
@@ -266,8 +274,8 @@ impl Exec {
         let mut stamps = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
             match step.kind {
-                Kind::Wait(event) => fences.extend(event::find(event)?.fence()?),
-                Kind::Record(event) => {
+                NodeKind::Wait(event) => fences.extend(event::find(event)?.fence()?),
+                NodeKind::Record(event) => {
                     let stamp = Arc::new(AtomicU64::new(0));
                     stamps.insert(at, (event::find(event)?, stamp));
                 }
@@ -296,20 +304,21 @@ impl Exec {
 
 /// Notes which memory a launch has left allocated: in its stream's turn, so that what was freed before it, in
 /// the order of a stream, counts as freed before.
-fn note_memory(steps: &[Step]) {
+fn note_memory(steps: &[GraphStep]) {
     for step in steps {
         match &step.kind {
-            Kind::Alloc(memory) => {
-                let frees = |other: &Step| matches!(other.kind, Kind::Free(at) if at == memory.address);
+            NodeKind::Alloc(memory) => {
+                let frees =
+                    |other: &GraphStep| matches!(other.kind, NodeKind::Free(at) if at == memory.address);
                 memory.allocated(!steps.iter().any(frees));
             }
-            Kind::Free(address) => graph_memory::freed(*address),
+            NodeKind::Free(address) => graph_memory::freed(*address),
             _ => {}
         }
     }
 }
 
-fn run(steps: &[Step], moments: &HashMap<usize, Arc<AtomicU64>>, turn: &mut Turn) {
+fn run(steps: &[GraphStep], moments: &HashMap<usize, Arc<AtomicU64>>, turn: &mut Turn) {
     let mut ends: Vec<u64> = Vec::with_capacity(steps.len());
     for (at, step) in steps.iter().enumerate() {
         let ready = step
@@ -319,8 +328,8 @@ fn run(steps: &[Step], moments: &HashMap<usize, Arc<AtomicU64>>, turn: &mut Turn
             .fold(turn.ready, u64::max);
         let mut own = Turn { ready, end: ready };
         match &step.kind {
-            Kind::Work(work) if step.enabled => work.run_later(&mut own),
-            Kind::Record(_) => moments[&at].store(ready, Relaxed),
+            NodeKind::Work(work) if step.enabled => work.run_later(&mut own),
+            NodeKind::Record(_) => moments[&at].store(ready, Relaxed),
             _ => {}
         }
         turn.end = turn.end.max(own.end);

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::address::graph_memory::GraphMemory;
 use crate::error::{Error, Result};
-use crate::work::{Action, Work};
+use crate::work::{Action, DeviceWork};
 use objects::{References, UserObject};
 
 /// The caller's array of nodes.
@@ -37,9 +37,9 @@ pub(crate) fn nodes_at<'a>(nodes: *const usize, count: usize) -> Result<&'a [usi
 
 /// What a node does.
 #[derive(Clone)]
-pub enum Kind {
+pub enum NodeKind {
     /// A kernel, copy, set or call of the program's.
-    Work(Work),
+    Work(DeviceWork),
     /// The nodes of a graph of its own.
     Child(usize),
     /// Nothing: others come after it.
@@ -54,23 +54,23 @@ pub enum Kind {
     Free(usize),
 }
 
-impl Kind {
+impl NodeKind {
     /// `cudaGraphNodeType`.
     pub fn number(&self) -> u32 {
         match self {
-            Kind::Work(work) => work.action.number(),
-            Kind::Child(_) => NODE_GRAPH,
-            Kind::Empty => NODE_EMPTY,
-            Kind::Wait(_) => NODE_WAIT_EVENT,
-            Kind::Record(_) => NODE_EVENT_RECORD,
-            Kind::Alloc(_) => NODE_MEM_ALLOC,
-            Kind::Free(_) => NODE_MEM_FREE,
+            NodeKind::Work(work) => work.action.number(),
+            NodeKind::Child(_) => NODE_GRAPH,
+            NodeKind::Empty => NODE_EMPTY,
+            NodeKind::Wait(_) => NODE_WAIT_EVENT,
+            NodeKind::Record(_) => NODE_EVENT_RECORD,
+            NodeKind::Alloc(_) => NODE_MEM_ALLOC,
+            NodeKind::Free(_) => NODE_MEM_FREE,
         }
     }
 
     /// Another kernel in this one's place keeps this one's attributes.
-    fn followed_by(&self, new: Kind) -> Kind {
-        let (Kind::Work(old), Kind::Work(work)) = (self, &new) else {
+    fn followed_by(&self, new: NodeKind) -> NodeKind {
+        let (NodeKind::Work(old), NodeKind::Work(work)) = (self, &new) else {
             return new;
         };
         match (&old.action, &work.action) {
@@ -79,7 +79,7 @@ impl Kind {
                 launch.shape.cooperative = old.shape.cooperative;
                 launch.attributes.clone_from(&old.attributes);
                 let action = Action::Kernel(Arc::new(launch));
-                Kind::Work(Work {
+                NodeKind::Work(DeviceWork {
                     gpu: work.gpu,
                     action,
                 })
@@ -90,9 +90,9 @@ impl Kind {
 }
 
 /// A node of a graph.
-pub struct Node {
+pub struct GraphNode {
     /// What it does.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// The nodes it comes after.
     pub after: Vec<usize>,
     /// The node it was cloned from.
@@ -101,9 +101,9 @@ pub struct Node {
 
 /// One graph. Its nodes are in the order in which they were made.
 #[derive(Default)]
-pub struct Graph {
+pub struct CudaGraph {
     /// The nodes of the graph by handle.
-    pub nodes: BTreeMap<usize, Node>,
+    pub nodes: BTreeMap<usize, GraphNode>,
     /// It is a node's: not the program's to destroy.
     owned: bool,
     /// The user objects that it refers to.
@@ -113,7 +113,7 @@ pub struct Graph {
 /// All graphs of the process.
 #[derive(Default)]
 pub struct Graphs {
-    graphs: BTreeMap<usize, Graph>,
+    graphs: BTreeMap<usize, CudaGraph>,
     /// The graph of each node.
     homes: BTreeMap<usize, usize>,
     made: usize,
@@ -142,7 +142,7 @@ impl Graphs {
     /// A new graph.
     pub fn create(&mut self) -> usize {
         let handle = self.handle();
-        self.graphs.insert(handle, Graph::default());
+        self.graphs.insert(handle, CudaGraph::default());
         handle
     }
 
@@ -150,11 +150,11 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE`.
-    pub fn graph(&self, graph: usize) -> Result<&Graph> {
+    pub fn graph(&self, graph: usize) -> Result<&CudaGraph> {
         self.graphs.get(&graph).ok_or(Error::INVALID_VALUE)
     }
 
-    fn graph_mut(&mut self, graph: usize) -> Result<&mut Graph> {
+    fn graph_mut(&mut self, graph: usize) -> Result<&mut CudaGraph> {
         self.graphs.get_mut(&graph).ok_or(Error::INVALID_VALUE)
     }
 
@@ -170,7 +170,7 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE`.
-    pub fn node(&self, node: usize) -> Result<&Node> {
+    pub fn node(&self, node: usize) -> Result<&GraphNode> {
         let graph = self.graph(self.home(node)?)?;
         graph.nodes.get(&node).ok_or(Error::INVALID_VALUE)
     }
@@ -179,7 +179,7 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE` for no graph, or one that is a node's.
-    pub fn destroy(&mut self, graph: usize) -> Result<Vec<Graph>> {
+    pub fn destroy(&mut self, graph: usize) -> Result<Vec<CudaGraph>> {
         if self.graph(graph)?.owned {
             return Err(Error::INVALID_VALUE);
         }
@@ -188,13 +188,13 @@ impl Graphs {
         Ok(gone)
     }
 
-    fn take(&mut self, graph: usize, gone: &mut Vec<Graph>) {
+    fn take(&mut self, graph: usize, gone: &mut Vec<CudaGraph>) {
         let Some(graph) = self.graphs.remove(&graph) else {
             return;
         };
         for (node, content) in &graph.nodes {
             self.homes.remove(node);
-            if let Kind::Child(child) = content.kind {
+            if let NodeKind::Child(child) = content.kind {
                 self.take(child, gone);
             }
         }
@@ -205,18 +205,18 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE` where the graph, or one of the others in it, is none.
-    pub fn add(&mut self, graph: usize, after: &[usize], kind: Kind) -> Result<usize> {
+    pub fn add(&mut self, graph: usize, after: &[usize], kind: NodeKind) -> Result<usize> {
         let nodes = &self.graph(graph)?.nodes;
         let unlike = |(at, node)| !after[..at].contains(node) && nodes.contains_key(node);
         if !after.iter().enumerate().all(unlike) {
             return Err(Error::INVALID_VALUE);
         }
         let kind = match kind {
-            Kind::Child(child) => Kind::Child(self.copy(child, true)?),
+            NodeKind::Child(child) => NodeKind::Child(self.copy(child, true)?),
             kind => kind,
         };
         let handle = self.handle();
-        let node = Node {
+        let node = GraphNode {
             kind,
             after: after.to_vec(),
             origin: 0,
@@ -231,7 +231,7 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE` for another kind, or no node.
-    pub fn set(&mut self, node: usize, kind: Kind) -> Result<Kind> {
+    pub fn set(&mut self, node: usize, kind: NodeKind) -> Result<NodeKind> {
         let kind = self.node(node)?.kind.followed_by(kind);
         self.replace(node, kind)
     }
@@ -240,7 +240,7 @@ impl Graphs {
     ///
     /// # Errors
     /// As [`Graphs::set`].
-    pub fn replace(&mut self, node: usize, kind: Kind) -> Result<Kind> {
+    pub fn replace(&mut self, node: usize, kind: NodeKind) -> Result<NodeKind> {
         let home = self.home(node)?;
         let node = self.graph_mut(home)?.nodes.get_mut(&node);
         let node = node.ok_or(Error::INVALID_VALUE)?;
@@ -254,7 +254,7 @@ impl Graphs {
     ///
     /// # Errors
     /// `INVALID_VALUE` for no node.
-    pub fn remove(&mut self, node: usize) -> Result<Vec<Graph>> {
+    pub fn remove(&mut self, node: usize) -> Result<Vec<CudaGraph>> {
         let home = self.home(node)?;
         let graph = self.graph_mut(home)?;
         let content = graph.nodes.remove(&node).ok_or(Error::INVALID_VALUE)?;
@@ -263,7 +263,7 @@ impl Graphs {
         }
         self.homes.remove(&node);
         let mut gone = Vec::new();
-        if let Kind::Child(child) = content.kind {
+        if let NodeKind::Child(child) = content.kind {
             self.take(child, &mut gone);
         }
         Ok(gone)
@@ -279,7 +279,7 @@ impl Graphs {
 
     fn copy(&mut self, graph: usize, owned: bool) -> Result<usize> {
         let nodes = &self.graph(graph)?.nodes;
-        let nodes: Vec<(usize, Kind, Vec<usize>)> = nodes
+        let nodes: Vec<(usize, NodeKind, Vec<usize>)> = nodes
             .iter()
             .map(|(&handle, node)| (handle, node.kind.clone(), node.after.clone()))
             .collect();
@@ -288,22 +288,22 @@ impl Graphs {
             .iter()
             .map(|&(handle, ..)| (handle, self.handle()))
             .collect();
-        let mut copy = Graph {
+        let mut copy = CudaGraph {
             owned,
             objects: self.graph(graph)?.objects.clone(),
-            ..Graph::default()
+            ..CudaGraph::default()
         };
         let home = self.handle();
         for (handle, kind, after) in nodes {
             let kind = match kind {
-                Kind::Child(child) => Kind::Child(self.copy(child, true)?),
+                NodeKind::Child(child) => NodeKind::Child(self.copy(child, true)?),
                 kind => kind,
             };
             let after = after
                 .iter()
                 .filter_map(|node| copies.get(node).copied())
                 .collect();
-            let node = Node {
+            let node = GraphNode {
                 kind,
                 after,
                 origin: handle,

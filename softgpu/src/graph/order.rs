@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, Graphs};
+use super::{CudaGraph, Graphs};
 use crate::error::{Error, Result};
 
-impl Graph {
+impl CudaGraph {
     /// Its nodes, each behind those it comes after; otherwise in the order in which they were made. A ring,
     /// which cannot be made, would be left out.
     pub fn in_order(&self) -> Vec<usize> {
@@ -74,7 +74,7 @@ impl Graphs {
     /// come after themselves; nothing is changed then.
     pub fn bind(&mut self, graph: usize, pairs: &[(usize, usize)]) -> Result {
         let graph = self.graph_mut(graph)?;
-        let bind = |graph: &mut Graph, (from, to): (usize, usize)| {
+        let bind = |graph: &mut CudaGraph, (from, to): (usize, usize)| {
             let known = graph.nodes.contains_key(&from);
             if !known || graph.ancestors(&[from]).contains(&to) {
                 return Err(Error::INVALID_VALUE);
@@ -123,14 +123,14 @@ impl Graphs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
+    use super::super::NodeKind;
     use super::*;
 
     #[test]
     fn nodes_come_behind_what_they_come_after() {
         let mut graphs = Graphs::default();
         let graph = graphs.create();
-        let [a, b, c, d] = [0; 4].map(|_| graphs.add(graph, &[], Kind::Empty).unwrap());
+        let [a, b, c, d] = [0; 4].map(|_| graphs.add(graph, &[], NodeKind::Empty).unwrap());
         graphs.bind(graph, &[(d, a), (a, b), (d, c)]).unwrap();
         let made = graphs.graph(graph).unwrap();
         let order = made.in_order();
@@ -153,16 +153,16 @@ mod tests {
     fn clones_have_nodes_of_their_own() {
         let mut graphs = Graphs::default();
         let (inner, graph) = (graphs.create(), graphs.create());
-        graphs.add(inner, &[], Kind::Empty).unwrap();
-        let child = graphs.add(graph, &[], Kind::Child(inner)).unwrap();
-        let last = graphs.add(graph, &[child], Kind::Empty).unwrap();
+        graphs.add(inner, &[], NodeKind::Empty).unwrap();
+        let child = graphs.add(graph, &[], NodeKind::Child(inner)).unwrap();
+        let last = graphs.add(graph, &[child], NodeKind::Empty).unwrap();
         let clone = graphs.clone_of(graph).unwrap();
         let (of_child, of_last) = (
             graphs.find_in_clone(child, clone).unwrap(),
             graphs.find_in_clone(last, clone).unwrap(),
         );
         assert_eq!(graphs.node(of_last).unwrap().after, [of_child]);
-        let Kind::Child(copied) = graphs.node(of_child).unwrap().kind else {
+        let NodeKind::Child(copied) = graphs.node(of_child).unwrap().kind else {
             panic!("the child is gone");
         };
         assert!(

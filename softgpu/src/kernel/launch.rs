@@ -10,16 +10,16 @@ use super::variables;
 use crate::config::profile::Profile;
 use crate::device::Gpu;
 use crate::error::{Error, Result, say};
-use crate::exec::grid::{Arguments, Code, Plan};
+use crate::exec::grid::{Arguments, GridCode, LaunchPlan};
 use crate::exec::pool;
-use crate::exec::registry::Function;
+use crate::exec::registry::KernelFunction;
 use crate::image::{self, KERNEL_BARRIER, KERNEL_COROUTINE};
 use crate::texture::objects::{self, Objects};
-use crate::time::{booking, model::Work};
+use crate::time::{booking, model::KernelWork};
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct LaunchShape {
     /// The dimensions of the grid in blocks.
     pub grid: [u32; 3],
     /// Threads of a block.
@@ -31,7 +31,7 @@ pub struct Shape {
 }
 
 /// Blocks of a kernel that one multiprocessor holds.
-pub fn resident(profile: &Profile, function: &Function, threads: u32, dynamic_shared: u64) -> u32 {
+pub fn resident(profile: &Profile, function: &KernelFunction, threads: u32, dynamic_shared: u64) -> u32 {
     let Some(code) = function.code else { return 0 };
     let shared = u64::from(code.kernel.static_shared) + dynamic_shared;
     if shared > u64::from(profile.shared_per_block_optin) {
@@ -63,7 +63,7 @@ pub fn most_threads(profile: &Profile, kernel: &image::Kernel) -> u32 {
 ///
 /// # Errors
 /// CUDA's codes for shapes that the device or the kernel does not allow.
-pub fn check(profile: &Profile, function: &Function, shape: &Shape) -> Result {
+pub fn check(profile: &Profile, function: &KernelFunction, shape: &LaunchShape) -> Result {
     let product: u64 = shape.block.iter().map(|&n| u64::from(n)).product();
     let within =
         |values: [u32; 3], most: [u32; 3]| values.iter().zip(most).all(|(&n, most)| n >= 1 && n <= most);
@@ -91,33 +91,33 @@ pub fn check(profile: &Profile, function: &Function, shape: &Shape) -> Result {
 }
 
 /// How a kernel runs.
-fn code_of(kernel: &image::Kernel, entry: image::Entry) -> Code {
+fn code_of(kernel: &image::Kernel, entry: image::KernelEntry) -> GridCode {
     if kernel.flags & KERNEL_COROUTINE != 0 {
         // SAFETY: the image says that its entry is of that type.
-        let begin = unsafe { std::mem::transmute::<image::Entry, image::Begin>(entry) };
+        let begin = unsafe { std::mem::transmute::<image::KernelEntry, image::Begin>(entry) };
         let frame = kernel.frame_bytes as usize;
-        return Code::Coroutines { begin, frame };
+        return GridCode::Coroutines { begin, frame };
     }
     match kernel.flags & KERNEL_BARRIER {
-        0 => Code::Rows(entry),
-        _ => Code::Fibers(entry),
+        0 => GridCode::Rows(entry),
+        _ => GridCode::Fibers(entry),
     }
 }
 
 /// A launch that has been checked: what a stream runs, and what a graph keeps.
 #[derive(Clone)]
-pub struct Launch {
+pub struct CheckedLaunch {
     /// The kernel that is launched.
-    pub function: Arc<Function>,
+    pub function: Arc<KernelFunction>,
     /// The shape of the launch.
-    pub shape: Shape,
+    pub shape: LaunchShape,
     /// `cudaLaunchAttribute`s that were set for a graph's node, kept so that the program can read them.
     pub attributes: BTreeMap<u32, LaunchAttributeValue>,
     arguments: Arc<Arguments>,
     objects: Arc<Objects>,
 }
 
-impl Launch {
+impl CheckedLaunch {
     /// Checks a launch, and copies its arguments.
     ///
     /// # Errors
@@ -127,15 +127,15 @@ impl Launch {
     /// `arguments` is as the kernel's parameters ask: a pointer to each value.
     pub unsafe fn new(
         gpu: &'static Gpu,
-        function: Arc<Function>,
-        shape: Shape,
+        function: Arc<KernelFunction>,
+        shape: LaunchShape,
         arguments: *const *const c_void,
-    ) -> Result<Launch> {
+    ) -> Result<CheckedLaunch> {
         check(gpu.profile(), &function, &shape)?;
         let (code, _) = function.runnable()?;
         let kernel = code.kernel;
         // SAFETY: the parameters are a registered image's array; `arguments` points to a value for each:
-        // contract of `Launch::new`.
+        // contract of `CheckedLaunch::new`.
         let arguments = unsafe {
             let parameters = image::slice(kernel.parameters, kernel.parameter_count);
             if arguments.is_null() && !parameters.is_empty() {
@@ -144,7 +144,7 @@ impl Launch {
             Arc::new(Arguments::copy(parameters, arguments))
         };
         variables::block(gpu, code.image)?;
-        Ok(Launch {
+        Ok(CheckedLaunch {
             function,
             shape,
             attributes: BTreeMap::new(),
@@ -164,13 +164,13 @@ impl Launch {
     /// No code, or no memory for its module's variables.
     pub fn run(&self, gpu: &Gpu, ready: u64) -> Result<u64> {
         let (code, entry) = self.function.runnable()?;
-        let Shape {
+        let LaunchShape {
             grid, block, shared, ..
         } = self.shape;
         let threads = block.iter().product();
         let profile = gpu.profile();
         let resident = resident(profile, &self.function, threads, shared as u64);
-        let plan = Plan {
+        let plan = LaunchPlan {
             name: self.function.name.as_str().into(),
             code: code_of(code.kernel, entry),
             image: code.image,
@@ -196,7 +196,7 @@ impl Launch {
             }
             gpu.fail(failure.error);
         }
-        let work = Work {
+        let work = KernelWork {
             blocks: grid.iter().map(|&n| u64::from(n)).product(),
             threads,
             resident,

@@ -4,7 +4,7 @@ use crate::address::allocate;
 use crate::device::Gpu;
 use crate::error::{Error, Result};
 use crate::image::{self, Image, Variable};
-use crate::memory::heap::Use;
+use crate::memory::heap::AllocationUse;
 
 /// Alignment that the heap gives.
 const ALIGN: u64 = 512;
@@ -23,7 +23,7 @@ pub fn block(gpu: &Gpu, image: &'static Image) -> Result<usize> {
         return Ok(address);
     }
     let bytes = image.variable_bytes as usize;
-    let address = allocate(gpu, bytes, Use::Variables)?;
+    let address = allocate(gpu, bytes, AllocationUse::Variables)?;
     // SAFETY: the block was just allocated with this size; the image says that its initial contents
     // have it too, and that relocations lie within.
     unsafe {

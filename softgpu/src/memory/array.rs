@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mgb_abi::array::*;
-use mgb_abi::copy3d::Extent;
+use mgb_abi::copy3d::CudaExtent;
 use parking_lot::RwLock;
 
 use super::region::{Side, Size};
@@ -13,11 +13,11 @@ use crate::texture::texels::{Format, Texels};
 
 /// An array in device memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Array {
+pub struct DeviceArray {
     /// What an element is.
     pub format: ChannelFormatDesc,
     /// As it was asked for: a height or depth of zero means fewer dimensions.
-    pub extent: Extent,
+    pub extent: CudaExtent,
     /// As it was asked for.
     pub flags: u32,
     /// The ordinal of the device.
@@ -25,7 +25,7 @@ pub struct Array {
     base: usize,
 }
 
-static ARRAYS: RwLock<BTreeMap<usize, Array>> = RwLock::new(BTreeMap::new());
+static ARRAYS: RwLock<BTreeMap<usize, DeviceArray>> = RwLock::new(BTreeMap::new());
 
 /// Handles are numbers that are no addresses of anything.
 const FIRST_HANDLE: usize = 0xa44a_0000_0000;
@@ -51,7 +51,12 @@ pub fn element(format: &ChannelFormatDesc) -> Result<usize> {
 /// # Errors
 /// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`,
 /// `MEMORY_ALLOCATION`.
-pub fn plan(ordinal: usize, format: ChannelFormatDesc, extent: Extent, flags: u32) -> Result<(Array, usize)> {
+pub fn plan(
+    ordinal: usize,
+    format: ChannelFormatDesc,
+    extent: CudaExtent,
+    flags: u32,
+) -> Result<(DeviceArray, usize)> {
     let layered = flags & ARRAY_LAYERED != 0;
     let cube = flags & ARRAY_CUBEMAP != 0;
     let sixes =
@@ -65,7 +70,7 @@ pub fn plan(ordinal: usize, format: ChannelFormatDesc, extent: Extent, flags: u3
     {
         return Err(Error::INVALID_VALUE);
     }
-    let array = Array {
+    let array = DeviceArray {
         format,
         extent,
         flags,
@@ -81,12 +86,12 @@ pub fn plan(ordinal: usize, format: ChannelFormatDesc, extent: Extent, flags: u3
 }
 
 /// Keeps an array whose memory begins at `base`; returns its handle.
-pub fn keep(array: Array, base: usize) -> usize {
+pub fn keep(array: DeviceArray, base: usize) -> usize {
     let mut arrays = ARRAYS.write();
     let handle = arrays
         .last_key_value()
         .map_or(FIRST_HANDLE, |(last, _)| last + 64);
-    arrays.insert(handle, Array { base, ..array });
+    arrays.insert(handle, DeviceArray { base, ..array });
     handle
 }
 
@@ -94,7 +99,7 @@ pub fn keep(array: Array, base: usize) -> usize {
 ///
 /// # Errors
 /// `INVALID_HANDLE`.
-pub fn find(handle: usize) -> Result<Array> {
+pub fn find(handle: usize) -> Result<DeviceArray> {
     ARRAYS.read().get(&handle).copied().ok_or(Error::INVALID_HANDLE)
 }
 
@@ -102,7 +107,7 @@ pub fn find(handle: usize) -> Result<Array> {
 /// where it is no box of an array.
 pub fn position(side: &Side, size: &Size) -> Option<(usize, [usize; 3])> {
     let arrays = ARRAYS.read();
-    let holds = |array: &Array| (array.base..array.base + array.bytes()).contains(&side.at);
+    let holds = |array: &DeviceArray| (array.base..array.base + array.bytes()).contains(&side.at);
     let (&handle, array) = arrays.iter().find(|(_, array)| holds(array))?;
     let (pitch, slice) = (array.row_bytes(), array.row_bytes() * array.rows());
     let offset = side.at - array.base;
@@ -127,7 +132,7 @@ pub fn forget(ordinal: usize) {
     ARRAYS.write().retain(|_, array| array.ordinal != ordinal);
 }
 
-impl Array {
+impl DeviceArray {
     /// Bytes of an element.
     pub fn element(&self) -> usize {
         element(&self.format).unwrap_or(1)
@@ -217,7 +222,7 @@ mod tests {
             w: 0,
             f: 2,
         };
-        let extent = Extent {
+        let extent = CudaExtent {
             width: 16,
             height: 8,
             depth: 4,

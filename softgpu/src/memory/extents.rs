@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A set of free ranges.
 #[derive(Debug, Default)]
-pub struct Extents {
+pub struct FreeExtents {
     by_start: BTreeMap<usize, usize>,
     by_length: BTreeSet<(usize, usize)>,
 }
 
-impl Extents {
+impl FreeExtents {
     /// Adds a range that is not in the set, and returns the range it is part of now.
     pub fn give(&mut self, start: usize, length: usize) -> (usize, usize) {
         let (mut start, mut length) = (start, length);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_must_not_cross_a_boundary_does_not() {
-        let mut free = Extents::default();
+        let mut free = FreeExtents::default();
         free.give(0, 20);
         assert_eq!(
             [free.take_within(7, 10), free.take_within(7, 10)],
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_smallest_fit_is_taken_and_neighbours_join() {
-        let mut free = Extents::default();
+        let mut free = FreeExtents::default();
         free.give(0, 100);
         free.give(200, 10);
         assert_eq!(free.take(10), Some(200));
@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_handed_out_twice(steps in prop::collection::vec((any::<bool>(), 1usize..40), 1..200)) {
-            let mut free = Extents::default();
+            let mut free = FreeExtents::default();
             free.give(0, 1000);
             let mut held: Vec<(usize, usize)> = Vec::new();
             for (give, amount) in steps {

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::chunk_file::ChunkFile;
-use super::extents::Extents;
-use super::share::{Handle, Shared};
+use super::extents::FreeExtents;
+use super::share::{MemoryHandle, SharedAllocation};
 use crate::error::{Error, Result};
 use crate::pages;
-use crate::state::State;
+use crate::state::SharedState;
 
 /// The unit in which the device is charged.
 pub const CHUNK: usize = 2 << 20;
@@ -29,7 +29,7 @@ const LEAST_RANGE: usize = 64 << 30;
 
 /// What an allocation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum AllocationUse {
     /// `cudaMalloc` and its like.
     Plain,
     /// `cudaMallocManaged`: the host may touch it.
@@ -52,7 +52,7 @@ pub struct Allocation {
     /// Bytes asked for.
     pub size: usize,
     /// The use that the memory was allocated for.
-    pub purpose: Use,
+    pub purpose: AllocationUse,
 }
 
 /// The heap of one device.
@@ -61,8 +61,8 @@ pub struct Heap {
     /// Physical index of the device, for the ledger of the shared state.
     device: usize,
     range: Option<(usize, usize)>,
-    addresses: Extents,
-    small: Extents,
+    addresses: FreeExtents,
+    small: FreeExtents,
     live: BTreeMap<usize, Allocation>,
     charged: u64,
     /// Graphs' memory that is there.
@@ -83,7 +83,7 @@ impl Heap {
     }
 
     /// Allocates `size` bytes, which must not be zero.
-    pub fn allocate(&mut self, state: &State, size: usize, purpose: Use) -> Result<usize> {
+    pub fn allocate(&mut self, state: &SharedState, size: usize, purpose: AllocationUse) -> Result<usize> {
         let total = state.devices()[self.device].memory as usize;
         if size > total {
             return Err(Error::MEMORY_ALLOCATION);
@@ -116,13 +116,13 @@ impl Heap {
     ///
     /// # Errors
     /// `MEMORY_ALLOCATION` for no addresses.
-    pub fn promise(&mut self, state: &State, size: usize) -> Result<usize> {
+    pub fn promise(&mut self, state: &SharedState, size: usize) -> Result<usize> {
         self.reserve_addresses(state.devices()[self.device].memory as usize)?;
         let length = size
             .checked_next_multiple_of(CHUNK)
             .ok_or(Error::MEMORY_ALLOCATION)?;
         let base = self.addresses.take(length).ok_or(Error::MEMORY_ALLOCATION)?;
-        let purpose = Use::Graph;
+        let purpose = AllocationUse::Graph;
         self.live.insert(base, Allocation { base, size, purpose });
         Ok(base)
     }
@@ -131,7 +131,7 @@ impl Heap {
     ///
     /// # Errors
     /// `INVALID_VALUE` for no such address, `MEMORY_ALLOCATION`.
-    pub fn fulfil(&mut self, state: &State, base: usize) -> Result<u64> {
+    pub fn fulfil(&mut self, state: &SharedState, base: usize) -> Result<u64> {
         let length = self.promised(base)?;
         if self.taken.contains(&base) {
             return Ok(0);
@@ -147,7 +147,7 @@ impl Heap {
     ///
     /// # Errors
     /// `INVALID_VALUE` for no such address.
-    pub fn withdraw(&mut self, state: &State, base: usize) -> Result<u64> {
+    pub fn withdraw(&mut self, state: &SharedState, base: usize) -> Result<u64> {
         let length = self.promised(base)?;
         if !self.taken.remove(&base) {
             return Ok(0);
@@ -162,7 +162,7 @@ impl Heap {
     ///
     /// # Errors
     /// `INVALID_VALUE` for no such address.
-    pub fn forget(&mut self, state: &State, base: usize) -> Result<u64> {
+    pub fn forget(&mut self, state: &SharedState, base: usize) -> Result<u64> {
         let bytes = self.withdraw(state, base)?;
         self.addresses.give(base, self.promised(base)?);
         self.live.remove(&base);
@@ -170,7 +170,10 @@ impl Heap {
     }
 
     fn promised(&self, base: usize) -> Result<usize> {
-        let found = self.live.get(&base).filter(|found| found.purpose == Use::Graph);
+        let found = self
+            .live
+            .get(&base)
+            .filter(|found| found.purpose == AllocationUse::Graph);
         Ok(found.ok_or(Error::INVALID_VALUE)?.size.next_multiple_of(CHUNK))
     }
 
@@ -178,7 +181,7 @@ impl Heap {
     ///
     /// # Errors
     /// `INVALID_VALUE` if none does.
-    pub fn free(&mut self, state: &State, base: usize) -> Result {
+    pub fn free(&mut self, state: &SharedState, base: usize) -> Result {
         let allocation = *self.live.get(&base).ok_or(Error::INVALID_VALUE)?;
         self.live.remove(&base);
         if allocation.size >= LARGE {
@@ -206,7 +209,7 @@ impl Heap {
     }
 
     /// Frees everything, as when the context goes.
-    pub fn clear(&mut self, state: &State) {
+    pub fn clear(&mut self, state: &SharedState) {
         if let Some((start, length)) = self.range.take() {
             pages::release(start, length);
         }
@@ -218,32 +221,32 @@ impl Heap {
     ///
     /// # Errors
     /// `INVALID_VALUE` if none does, or not the program's own; `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
-    pub fn share(&mut self, base: usize) -> Result<Shared> {
+    pub fn share(&mut self, base: usize) -> Result<SharedAllocation> {
         // Any address of an allocation stands for all of it.
         let below = self.live.range(..=base).next_back();
         let inside = |&(&start, found): &(&usize, &Allocation)| {
-            found.purpose == Use::Plain && base - start < found.size
+            found.purpose == AllocationUse::Plain && base - start < found.size
         };
         let (&base, allocation) = below.filter(inside).ok_or(Error::INVALID_VALUE)?;
         let size = allocation.size;
         if size < LARGE {
             let start = base / CHUNK * CHUNK;
             let (file, at) = self.chunk_file.share(start).ok_or(Error::INVALID_VALUE)?;
-            return Shared::of(file, at, CHUNK, base - start, size);
+            return SharedAllocation::of(file, at, CHUNK, base - start, size);
         }
         let length = size.next_multiple_of(CHUNK);
         let file = match self.shared.entry(base) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(free) => free.insert((pages::into_file(base, length)?, length)),
         };
-        Shared::of(&file.0, 0, length, 0, size)
+        SharedAllocation::of(&file.0, 0, length, 0, size)
     }
 
     /// Takes in another process's memory; its first byte here.
     ///
     /// # Errors
     /// `MEMORY_ALLOCATION` for no addresses.
-    pub fn adopt(&mut self, file: &OwnedFd, handle: &Handle) -> Result<usize> {
+    pub fn adopt(&mut self, file: &OwnedFd, handle: &MemoryHandle) -> Result<usize> {
         let (at, length, offset, size) = handle.extent();
         let total = crate::state::shared()?.devices()[self.device].memory as usize;
         self.reserve_addresses(total)?;
@@ -251,7 +254,7 @@ impl Heap {
         pages::map_file(start, length, file.as_fd(), at)?;
         pages::protect(start, length, true, true)?;
         let base = start + offset;
-        let purpose = Use::Foreign;
+        let purpose = AllocationUse::Foreign;
         self.live.insert(base, Allocation { base, size, purpose });
         Ok(start)
     }
@@ -281,7 +284,7 @@ impl Heap {
 
     fn take_chunks(
         &mut self,
-        state: &State,
+        state: &SharedState,
         length: usize,
         fill: impl FnOnce(usize, usize) -> Result,
     ) -> Result<usize> {
@@ -303,7 +306,7 @@ impl Heap {
         taken
     }
 
-    fn give_chunks(&mut self, state: &State, base: usize, length: usize) -> Result {
+    fn give_chunks(&mut self, state: &SharedState, base: usize, length: usize) -> Result {
         pages::empty(base, length)?;
         self.chunk_file.forget(base, length, CHUNK);
         self.shared

@@ -5,18 +5,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SeekFrom};
 
-use super::extents::Extents;
+use super::extents::FreeExtents;
 use crate::error::{Error, Result};
 
 /// The file of one device.
 #[derive(Debug, Default)]
-pub struct Physical {
+pub struct DeviceFile {
     file: Option<OwnedFd>,
-    free: Extents,
+    free: FreeExtents,
     end: usize,
 }
 
-impl Physical {
+impl DeviceFile {
     /// Takes `length` zeroed bytes; returns their offset.
     pub fn take(&mut self, length: usize) -> Result<usize> {
         if self.file.is_none() {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// A memory pool of a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Pool {
+pub struct MemoryPool {
     /// Its device; [`HOST`] for pools of host memory.
     pub ordinal: usize,
     /// Most bytes it may hold; zero: as many as the device has.
@@ -46,13 +46,13 @@ impl Level {
 struct Live {
     pool: usize,
     size: u64,
-    /// The ordinal of the device, as [`Pool::ordinal`].
+    /// The ordinal of the device, as [`MemoryPool::ordinal`].
     ordinal: usize,
 }
 
 #[derive(Default)]
 struct Pools {
-    pools: BTreeMap<usize, Pool>,
+    pools: BTreeMap<usize, MemoryPool>,
     /// Each allocation, by its address.
     live: BTreeMap<usize, Live>,
     /// The pool that a device allocates from, where it is not the default one.
@@ -74,9 +74,9 @@ pub const HOST: usize = usize::MAX;
 const FIRST_DEFAULT: usize = 0xb001_0000_0000;
 const FIRST_MADE: usize = 0xb001_0001_0000;
 
-impl Pool {
-    fn new(ordinal: usize, most: u64) -> Pool {
-        Pool {
+impl MemoryPool {
+    fn new(ordinal: usize, most: u64) -> MemoryPool {
+        MemoryPool {
             ordinal,
             most,
             settings: [1, 1, 1, 0],
@@ -91,7 +91,10 @@ impl Pool {
 pub fn default_of(ordinal: usize) -> usize {
     let handle = FIRST_DEFAULT + ordinal * 16;
     let mut pools = POOLS.lock();
-    pools.pools.entry(handle).or_insert_with(|| Pool::new(ordinal, 0));
+    pools
+        .pools
+        .entry(handle)
+        .or_insert_with(|| MemoryPool::new(ordinal, 0));
     handle
 }
 
@@ -118,7 +121,7 @@ pub fn create(ordinal: usize, most: u64) -> usize {
     let mut pools = POOLS.lock();
     pools.made += 1;
     let handle = FIRST_MADE + pools.made * 16;
-    pools.pools.insert(handle, Pool::new(ordinal, most));
+    pools.pools.insert(handle, MemoryPool::new(ordinal, most));
     handle
 }
 
@@ -140,7 +143,7 @@ pub fn destroy(pool: usize) -> Result {
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool.
-pub fn with<T>(pool: usize, body: impl FnOnce(&mut Pool) -> T) -> Result<T> {
+pub fn with<T>(pool: usize, body: impl FnOnce(&mut MemoryPool) -> T) -> Result<T> {
     POOLS
         .lock()
         .pools

@@ -1,6 +1,6 @@
 //! Boxes of bytes: rows of bytes, and rows of rows.
 
-use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::copy3d::{CudaExtent, PitchedPtr};
 
 /// Where one side of a copy lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub struct Size {
     pub depth: usize,
 }
 
-impl From<Extent> for Size {
+impl From<CudaExtent> for Size {
     /// The extent's width counts bytes.
-    fn from(Extent { width, height, depth }: Extent) -> Size {
+    fn from(CudaExtent { width, height, depth }: CudaExtent) -> Size {
         Size { width, height, depth }
     }
 }

@@ -14,7 +14,7 @@ use crate::ipc::Header;
 /// What a handle holds: as large as CUDA's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
+pub struct MemoryHandle {
     /// The header of the shared file.
     pub header: Header,
     /// Of the device on the node.
@@ -32,12 +32,12 @@ pub struct Handle {
 /// What handles to memory begin with.
 pub const MAGIC: [u8; 8] = *b"sgpu-ipc";
 
-const _: () = assert!(size_of::<Handle>() == HANDLE_BYTES);
+const _: () = assert!(size_of::<MemoryHandle>() == HANDLE_BYTES);
 
 /// One opened handle.
-pub struct Open {
+pub struct OpenedHandle {
     /// The handle that was opened.
-    pub handle: Handle,
+    pub handle: MemoryHandle,
     /// The device on which it was opened.
     pub ordinal: usize,
     /// Where the file is mapped.
@@ -47,7 +47,7 @@ pub struct Open {
 }
 
 /// The handles that this process has open.
-pub static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+pub static OPEN: Mutex<Vec<OpenedHandle>> = Mutex::new(Vec::new());
 
 /// A device's memory is gone with its context.
 pub fn forget(ordinal: usize) {
@@ -55,7 +55,7 @@ pub fn forget(ordinal: usize) {
 }
 
 /// What the heap says of memory that is in a file.
-pub struct Shared {
+pub struct SharedAllocation {
     /// A descriptor of its own.
     pub file: OwnedFd,
     /// The heap's descriptor, which stays open.
@@ -70,7 +70,7 @@ pub struct Shared {
     pub size: usize,
 }
 
-impl Handle {
+impl MemoryHandle {
     /// Where the part begins in the file, its bytes, where the allocation begins in it, and the allocation's
     /// bytes.
     pub fn extent(&self) -> (u64, usize, usize, usize) {
@@ -83,13 +83,19 @@ impl Handle {
     }
 }
 
-impl Shared {
+impl SharedAllocation {
     /// Of a part of a file.
     ///
     /// # Errors
     /// `OPERATING_SYSTEM` for no descriptor.
-    pub fn of(file: &OwnedFd, at: u64, length: usize, offset: usize, size: usize) -> Result<Shared> {
-        Ok(Shared {
+    pub fn of(
+        file: &OwnedFd,
+        at: u64,
+        length: usize,
+        offset: usize,
+        size: usize,
+    ) -> Result<SharedAllocation> {
+        Ok(SharedAllocation {
             file: file.try_clone().map_err(|_| Error::OPERATING_SYSTEM)?,
             number: file.as_raw_fd(),
             at,

@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
 
-use super::physical::{self, Physical};
+use super::physical::{self, DeviceFile};
 use crate::config::spec::MAX_DEVICES;
 use crate::error::{Error, Result};
 use crate::pages;
-use crate::state::State;
+use crate::state::SharedState;
 
 /// The unit of sizes and addresses: 2 MiB, as on current devices.
 pub const GRANULE: usize = 2 << 20;
@@ -22,31 +22,31 @@ pub const GRANULE: usize = 2 << 20;
 /// All of a process's address ranges and memory handles.
 #[derive(Debug, Default)]
 pub struct Vmm {
-    ranges: BTreeMap<usize, Range>,
-    memories: HashMap<u64, Memory>,
+    ranges: BTreeMap<usize, ReservedRange>,
+    memories: HashMap<u64, DeviceMemory>,
     last_handle: u64,
-    physical: BTreeMap<usize, Physical>,
+    physical: BTreeMap<usize, DeviceFile>,
 }
 
 #[derive(Debug)]
-struct Range {
+struct ReservedRange {
     length: usize,
-    mappings: BTreeMap<usize, Mapping>,
+    mappings: BTreeMap<usize, RangeMapping>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Mapping {
+struct RangeMapping {
     length: usize,
     handle: u64,
-    access: Access,
+    access: DeviceAccess,
 }
 
 /// Memory of a device, behind a handle.
 #[derive(Debug)]
-struct Memory {
-    device: Placement,
+struct DeviceMemory {
+    device: MemoryPlacement,
     length: usize,
-    place: Place,
+    place: MemoryLocation,
     /// Other processes may have it.
     is_shared: bool,
     /// A descriptor was given out: the bytes stay for whoever has that.
@@ -57,7 +57,7 @@ struct Memory {
 
 /// Where its bytes are.
 #[derive(Debug)]
-enum Place {
+enum MemoryLocation {
     /// In the device's file, from this offset.
     Device(usize),
     /// In another process's file, from this offset: that one is charged.
@@ -66,7 +66,7 @@ enum Place {
 
 /// Where memory is created: the ordinal that the process uses, and the physical index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct MemoryPlacement {
     /// As `CUmemLocation` names it.
     pub ordinal: usize,
     /// In the shared state.
@@ -75,7 +75,7 @@ pub struct Placement {
 
 /// Bit per device ordinal that may read, and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct DeviceAccess {
     /// The devices that may read, a bit each.
     pub read: u32,
     /// The devices that may write, a bit each.
@@ -84,7 +84,7 @@ pub struct Access {
 
 /// What lies at an address of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum AddressContent {
     /// A mapping: its first byte, length, device ordinal, rights.
     Mapped {
         /// The first byte of the mapping.
@@ -94,7 +94,7 @@ pub enum Found {
         /// The device whose memory it is.
         ordinal: usize,
         /// The devices that may touch it.
-        access: Access,
+        access: DeviceAccess,
     },
     /// Reserved, and nothing there.
     Reserved,
@@ -121,7 +121,7 @@ impl Vmm {
         let base = pages::reserve(wanted, length, align.max(GRANULE))?;
         self.ranges.insert(
             base,
-            Range {
+            ReservedRange {
                 length,
                 mappings: BTreeMap::new(),
             },
@@ -143,8 +143,8 @@ impl Vmm {
     /// `cuMemCreate`; `is_shared`: for other processes, too.
     pub fn create(
         &mut self,
-        state: &State,
-        device: Placement,
+        state: &SharedState,
+        device: MemoryPlacement,
         length: usize,
         is_shared: bool,
     ) -> Result<u64> {
@@ -153,14 +153,14 @@ impl Vmm {
         }
         state.charge(device.index, length as u64, false)?;
         let physical = self.physical.entry(device.ordinal).or_default();
-        let place = physical.take(length).map(Place::Device);
+        let place = physical.take(length).map(MemoryLocation::Device);
         let place = place.inspect_err(|_| state.uncharge(device.index, length as u64, false))?;
         Ok(self.add(device, length, place, is_shared))
     }
 
-    fn add(&mut self, device: Placement, length: usize, place: Place, is_shared: bool) -> u64 {
+    fn add(&mut self, device: MemoryPlacement, length: usize, place: MemoryLocation, is_shared: bool) -> u64 {
         self.last_handle += 1;
-        let memory = Memory {
+        let memory = DeviceMemory {
             device,
             length,
             place,
@@ -180,8 +180,8 @@ impl Vmm {
             return Err(Error::INVALID_VALUE);
         }
         let (file, offset) = match &memory.place {
-            Place::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
-            Place::Foreign(file, offset) => (file.as_fd(), *offset),
+            MemoryLocation::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
+            MemoryLocation::Foreign(file, offset) => (file.as_fd(), *offset),
         };
         let descriptor = physical::descriptor_of(file, offset, memory.length)?;
         memory.was_exported = true;
@@ -189,14 +189,14 @@ impl Vmm {
     }
 
     /// `cuMemImportFromShareableHandle`: memory of another process, which is charged for it.
-    pub fn import(&mut self, device: Placement, file: BorrowedFd<'_>) -> Result<u64> {
+    pub fn import(&mut self, device: MemoryPlacement, file: BorrowedFd<'_>) -> Result<u64> {
         let (offset, length) = physical::part_of(file)?;
         let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
-        Ok(self.add(device, length, Place::Foreign(file, offset), true))
+        Ok(self.add(device, length, MemoryLocation::Foreign(file, offset), true))
     }
 
     /// `cuMemRelease`.
-    pub fn release(&mut self, state: &State, handle: u64) -> Result {
+    pub fn release(&mut self, state: &SharedState, handle: u64) -> Result {
         let memory = self.memories.get_mut(&handle).filter(|memory| memory.handles > 0);
         memory.ok_or(Error::INVALID_VALUE)?.handles -= 1;
         self.free_if_unused(state, handle);
@@ -215,7 +215,7 @@ impl Vmm {
     }
 
     /// The device that a handle's memory is on.
-    pub fn device(&self, handle: u64) -> Result<Placement> {
+    pub fn device(&self, handle: u64) -> Result<MemoryPlacement> {
         Ok(self.memories.get(&handle).ok_or(Error::INVALID_VALUE)?.device)
     }
 
@@ -233,24 +233,24 @@ impl Vmm {
             return Err(Error::INVALID_VALUE);
         }
         let (file, offset) = match &memory.place {
-            Place::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
-            Place::Foreign(file, offset) => (file.as_fd(), *offset),
+            MemoryLocation::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
+            MemoryLocation::Foreign(file, offset) => (file.as_fd(), *offset),
         };
         pages::map_file(address, length, file, offset as u64)?;
         memory.mappings += 1;
         range.mappings.insert(
             address,
-            Mapping {
+            RangeMapping {
                 length,
                 handle,
-                access: Access::default(),
+                access: DeviceAccess::default(),
             },
         );
         Ok(())
     }
 
     /// `cuMemUnmap`: whole mappings, one after another, without holes.
-    pub fn unmap(&mut self, state: &State, address: usize, length: usize) -> Result {
+    pub fn unmap(&mut self, state: &SharedState, address: usize, length: usize) -> Result {
         let covered = self.covered(address, length)?;
         pages::empty(address, length)?;
         for start in covered {
@@ -283,11 +283,11 @@ impl Vmm {
             let bit = 1u32 << (ordinal % MAX_DEVICES);
             let old = mapping.access;
             let set = |mask: u32, on: bool| if on { mask | bit } else { mask & !bit };
-            mapping.access = Access {
+            mapping.access = DeviceAccess {
                 read: set(old.read, read),
                 write: set(old.write, write),
             };
-            let Access { read, write } = mapping.access;
+            let DeviceAccess { read, write } = mapping.access;
             if (read != 0, write != 0) != (old.read != 0, old.write != 0) {
                 pages::protect(start, mapping.length, read != 0, write != 0)?;
             }
@@ -296,16 +296,16 @@ impl Vmm {
     }
 
     /// What lies at `address`; `None` if no range has it.
-    pub fn find(&self, address: usize) -> Option<Found> {
+    pub fn find(&self, address: usize) -> Option<AddressContent> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         if address - start >= range.length {
             return None;
         }
         let Some((base, mapping)) = self.mapping(address) else {
-            return Some(Found::Reserved);
+            return Some(AddressContent::Reserved);
         };
         let ordinal = self.memories[&mapping.handle].device.ordinal;
-        Some(Found::Mapped {
+        Some(AddressContent::Mapped {
             base,
             length: mapping.length,
             ordinal,
@@ -325,7 +325,7 @@ impl Vmm {
         (address - start < range.length).then_some((start, range.length))
     }
 
-    fn mapping(&self, address: usize) -> Option<(usize, Mapping)> {
+    fn mapping(&self, address: usize) -> Option<(usize, RangeMapping)> {
         let (_, range) = self.ranges.range(..=address).next_back()?;
         let (&start, &mapping) = range.mappings.range(..=address).next_back()?;
         (address - start < mapping.length).then_some((start, mapping))
@@ -354,28 +354,32 @@ impl Vmm {
         }
     }
 
-    fn free_if_unused(&mut self, state: &State, handle: u64) {
-        let is_unused = |memory: &Memory| memory.handles == 0 && memory.mappings == 0;
+    fn free_if_unused(&mut self, state: &SharedState, handle: u64) {
+        let is_unused = |memory: &DeviceMemory| memory.handles == 0 && memory.mappings == 0;
         if !self.memories.get(&handle).is_some_and(is_unused) {
             return;
         }
         let Some(memory) = self.memories.remove(&handle) else {
             return;
         };
-        if let Place::Device(offset) = memory.place
+        if let MemoryLocation::Device(offset) = memory.place
             && !memory.was_exported
             && let Some(physical) = self.physical.get_mut(&memory.device.ordinal)
         {
             physical.give(offset, memory.length);
         }
-        if !matches!(memory.place, Place::Foreign(..)) {
+        if !matches!(memory.place, MemoryLocation::Foreign(..)) {
             state.uncharge(memory.device.index, memory.length as u64, false);
         }
     }
 }
 
 /// The range that holds all of `address..address + length`.
-fn range_of(ranges: &mut BTreeMap<usize, Range>, address: usize, length: usize) -> Result<&mut Range> {
+fn range_of(
+    ranges: &mut BTreeMap<usize, ReservedRange>,
+    address: usize,
+    length: usize,
+) -> Result<&mut ReservedRange> {
     let end = address.checked_add(length).ok_or(Error::INVALID_VALUE)?;
     let (start, range) = ranges
         .range_mut(..=address)

@@ -4,17 +4,17 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 
 use mgb_abi::nvml::{Memory, MemoryV2, ProcessInfo, Utilization};
 
-use super::{Answer, Refusal, handle, index, nvml, put, put_text, shared};
+use super::{NvmlResult, Refusal, handle, index, nvml, put, put_text, shared};
 use crate::clock;
 use crate::config::profile::{self, Profile};
 use crate::error::c_str;
-use crate::state::{Holding, State};
+use crate::state::{Holding, SharedState};
 use crate::time::booking;
 
 /// Nanoseconds over which utilization is taken.
 const WINDOW: u64 = 1_000_000_000;
 
-fn memory(state: &State, index: usize) -> Memory {
+fn memory(state: &SharedState, index: usize) -> Memory {
     let (total, used) = (state.devices()[index].memory, state.used(index));
     Memory {
         total,
@@ -24,12 +24,12 @@ fn memory(state: &State, index: usize) -> Memory {
 }
 
 /// What a device claims to be.
-pub(super) fn profile_of(device: usize) -> Answer<&'static Profile> {
+pub(super) fn profile_of(device: usize) -> NvmlResult<&'static Profile> {
     let (state, index) = index(device)?;
     Ok(state.devices()[index].profile)
 }
 
-fn by_uuid(wanted: &CStr) -> Answer<usize> {
+fn by_uuid(wanted: &CStr) -> NvmlResult<usize> {
     let wanted = wanted.to_string_lossy();
     let count = shared()?.devices().len();
     let mut all = 0..count;

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use mgb_abi::nvml::PciInfo;
 
 use super::device::profile_of;
-use super::{Answer, Refusal, handle, index, nvml, put};
+use super::{NvmlResult, Refusal, handle, index, nvml, put};
 use crate::error::c_str;
 
 fn bus_id(index: usize) -> String {
@@ -22,7 +22,7 @@ fn text<const N: usize>(from: &str) -> [c_char; N] {
 }
 
 /// `nvmlClockType_t`: graphics and multiprocessors, memory.
-fn clock(device: usize, kind: c_uint) -> Answer<c_uint> {
+fn clock(device: usize, kind: c_uint) -> NvmlResult<c_uint> {
     let profile = profile_of(device)?;
     match kind {
         0 | 1 => Ok(profile.clock_khz / 1000),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mgb_abi::nvml::{DOUBLE_BIT_ECC_ERROR, EventData, XID_CRITICAL_ERROR};
 
-use super::{Answer, Refusal, handle, index, nvml, put};
+use super::{NvmlResult, Refusal, handle, index, nvml, put};
 
 /// How often a set of events looks into the files.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -59,12 +59,12 @@ impl Health {
 
 /// A device whose events a set has.
 #[derive(Debug)]
-struct Registered {
+struct RegisteredDevice {
     device: usize,
     types: c_ulonglong,
 }
 
-static SETS: Mutex<BTreeMap<usize, Vec<Registered>>> = Mutex::new(BTreeMap::new());
+static SETS: Mutex<BTreeMap<usize, Vec<RegisteredDevice>>> = Mutex::new(BTreeMap::new());
 /// How many events of each device were there when NVML was initialized, or were delivered since. They go by
 /// that time, not by that of a set: whoever sees that a monitor has begun can say what comes then.
 static PASSED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
@@ -80,13 +80,13 @@ pub fn begin(devices: usize) {
 }
 
 /// Does something with a set.
-fn with<T>(set: usize, does: impl FnOnce(&mut Vec<Registered>) -> T) -> Answer<T> {
+fn with<T>(set: usize, does: impl FnOnce(&mut Vec<RegisteredDevice>) -> T) -> NvmlResult<T> {
     let mut sets = SETS.lock().map_err(|_| Refusal::Unknown)?;
     sets.get_mut(&set).map(does).ok_or(Refusal::InvalidArgument)
 }
 
 /// The next event of a set, if there is one; none is to be had where a device of the set is lost.
-fn next(set: &[Registered]) -> Answer<Option<EventData>> {
+fn next(set: &[RegisteredDevice]) -> NvmlResult<Option<EventData>> {
     if set.iter().any(|registered| crate::fail::lost(registered.device)) {
         return Err(Refusal::GpuIsLost);
     }
@@ -140,7 +140,7 @@ nvml! {
         if types & !(DOUBLE_BIT_ECC_ERROR | XID_CRITICAL_ERROR) != 0 {
             return Err(Refusal::NotSupported);
         }
-        with(set, |set| set.push(Registered { device, types }))
+        with(set, |set| set.push(RegisteredDevice { device, types }))
     }
 
     fn nvmlEventSetWait_v2(set: usize, to: *mut EventData, timeout_ms: c_uint) {

@@ -10,7 +10,7 @@ mod users;
 use std::ffi::c_char;
 
 use crate::entry::caught;
-use crate::state::{self, State};
+use crate::state::{self, SharedState};
 
 /// `nvmlReturn_t`, without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub enum Refusal {
 }
 
 /// What a fallible function of NVML returns.
-pub type Answer<T = ()> = Result<T, Refusal>;
+pub type NvmlResult<T = ()> = Result<T, Refusal>;
 
 /// Runs the body of an NVML function.
-fn call(name: &str, body: impl FnOnce() -> Answer) -> i32 {
+fn call(name: &str, body: impl FnOnce() -> NvmlResult) -> i32 {
     crate::fail::await_nvml();
     match caught(name, || Ok(body())) {
         Ok(Ok(())) => 0,
@@ -69,7 +69,7 @@ use nvml;
 ///
 /// # Safety
 /// `pointer` is null or can be written.
-unsafe fn put<T>(pointer: *mut T, value: T) -> Answer {
+unsafe fn put<T>(pointer: *mut T, value: T) -> NvmlResult {
     if pointer.is_null() {
         return Err(Refusal::InvalidArgument);
     }
@@ -82,7 +82,7 @@ unsafe fn put<T>(pointer: *mut T, value: T) -> Answer {
 ///
 /// # Safety
 /// `to` is null or has room for `length` bytes.
-unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> Answer {
+unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> NvmlResult {
     if to.is_null() {
         return Err(Refusal::InvalidArgument);
     }
@@ -98,7 +98,7 @@ unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> Answer {
 }
 
 /// The shared state, once NVML is initialized.
-fn shared() -> Answer<&'static State> {
+fn shared() -> NvmlResult<&'static SharedState> {
     if !users::any() {
         return Err(Refusal::Uninitialized);
     }
@@ -111,7 +111,7 @@ fn handle(index: usize) -> usize {
 }
 
 /// The device of a handle, unless it has fallen off the bus.
-fn index(handle: usize) -> Answer<(&'static State, usize)> {
+fn index(handle: usize) -> NvmlResult<(&'static SharedState, usize)> {
     let state = shared()?;
     let index = handle
         .checked_sub(1)

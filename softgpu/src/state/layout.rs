@@ -29,14 +29,14 @@ pub struct Layout {
     /// Fills up the line.
     pub reserved: [AtomicU32; 11],
     /// One per process.
-    pub slots: [Slot; SLOTS],
+    pub slots: [ProcessSlot; SLOTS],
     /// One per device.
     pub clocks: [Clock; MAX_DEVICES],
 }
 
 /// What one process holds.
 #[repr(C)]
-pub struct Slot {
+pub struct ProcessSlot {
     /// The owner, as it sees itself; 0: the slot is free. For NVML's lists only: whether the owner
     /// lives is known by its lease.
     pub pid: AtomicU32,
@@ -54,12 +54,12 @@ pub struct Clock {
     /// Until when the copy engines are busy: to the device, from the device.
     pub copies: [AtomicU64; 2],
     /// Kernels of late, in no order; `end` 0: unused.
-    pub kernels: [Span; SPANS],
+    pub kernels: [KernelSpan; SPANS],
 }
 
 /// When a kernel runs, in modelled time, and how much of the device it takes.
 #[repr(C)]
-pub struct Span {
+pub struct KernelSpan {
     /// The start of the span.
     pub start: AtomicU64,
     /// Its end; cleared before the others change, and set last.

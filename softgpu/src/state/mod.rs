@@ -15,19 +15,19 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::spec::{MAX_DEVICES, Spec};
 use crate::error::{Error, Result, say_once};
-use layout::{Clock, Layout, SLOTS, Slot};
+use layout::{Clock, Layout, ProcessSlot, SLOTS};
 
 /// The shared state, as one process sees it.
-pub struct State {
+pub struct SharedState {
     path: PathBuf,
     devices: Vec<Spec>,
     layout: &'static Layout,
     identity: (u64, u64),
-    own: Mutex<Own>,
+    own: Mutex<ProcessSide>,
 }
 
 /// This process's side: record locks belong to a process, so threads exclude each other here.
-struct Own {
+struct ProcessSide {
     file: File,
     /// The slot, and the process that took it: after a fork it is the parent's.
     slot: Option<(usize, u32)>,
@@ -47,18 +47,18 @@ pub struct Holding {
     pub context: bool,
 }
 
-impl State {
+impl SharedState {
     /// Opens the shared state of these devices.
-    pub fn open(devices: Vec<Spec>) -> std::result::Result<State, file::OpenError> {
+    pub fn open(devices: Vec<Spec>) -> std::result::Result<SharedState, file::OpenError> {
         let path = file::path(&devices);
         let mapped = file::open(&path, &devices)?;
-        let own = Own {
+        let own = ProcessSide {
             file: mapped.file,
             slot: None,
             bytes: [0; MAX_DEVICES],
             contexts: 0,
         };
-        Ok(State {
+        Ok(SharedState {
             path,
             devices,
             layout: mapped.layout,
@@ -80,7 +80,7 @@ impl State {
         let mut locked = self.lock()?;
         let slot = locked.slot()?;
         let total = self.devices[device].memory;
-        let fits = |locked: &Locked| {
+        let fits = |locked: &LockedState| {
             locked
                 .used(device)
                 .checked_add(bytes)
@@ -114,7 +114,7 @@ impl State {
             return Vec::new();
         };
         locked.reap();
-        let holding = |slot: &Slot| Holding {
+        let holding = |slot: &ProcessSlot| Holding {
             pid: slot.pid.load(Relaxed),
             bytes: slot.bytes[device].load(Relaxed),
             context: slot.contexts.load(Relaxed) >> device & 1 == 1,
@@ -143,7 +143,7 @@ impl State {
         look(&self.layout.clocks[device])
     }
 
-    fn lock(&self) -> Result<Locked<'_>> {
+    fn lock(&self) -> Result<LockedState<'_>> {
         let fail = |error: std::io::Error| {
             say_once(&format!(
                 "failed to lock the shared state {}: {error}",
@@ -164,18 +164,18 @@ impl State {
             own.slot = None;
         }
         lease::wait(&own.file, lease::CONTENTS).map_err(fail)?;
-        Ok(Locked { state: self, own })
+        Ok(LockedState { state: self, own })
     }
 }
 
 /// The state while this process has the lock on its contents.
-struct Locked<'a> {
-    state: &'a State,
-    own: MutexGuard<'a, Own>,
+struct LockedState<'a> {
+    state: &'a SharedState,
+    own: MutexGuard<'a, ProcessSide>,
 }
 
-impl Locked<'_> {
-    fn slots(&self) -> impl Iterator<Item = &'static Slot> + use<> {
+impl LockedState<'_> {
+    fn slots(&self) -> impl Iterator<Item = &'static ProcessSlot> + use<> {
         let layout = self.state.layout;
         let used = (layout.slots_used.load(Relaxed) as usize).min(SLOTS);
         layout.slots[..used]
@@ -244,7 +244,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedState<'_> {
     fn drop(&mut self) {
         lease::release(&self.own.file, lease::CONTENTS);
     }
@@ -273,8 +273,8 @@ fn wipe(layout: &Layout, index: usize) {
 ///
 /// # Errors
 /// `INITIALIZATION`, after a line on stderr, if the configuration or the file cannot be used.
-pub fn shared() -> Result<&'static State> {
-    static STATE: OnceLock<Result<State>> = OnceLock::new();
+pub fn shared() -> Result<&'static SharedState> {
+    static STATE: OnceLock<Result<SharedState>> = OnceLock::new();
     let open = || {
         let text = std::env::var("SOFTGPU_DEVICES").unwrap_or_default();
         let text = if text.is_empty() {
@@ -283,8 +283,8 @@ pub fn shared() -> Result<&'static State> {
             &text
         };
         let devices = crate::config::spec::parse(text).map_err(|error| say_once(&error.to_string()));
-        let state =
-            devices.and_then(|devices| State::open(devices).map_err(|error| say_once(&error.to_string())));
+        let state = devices
+            .and_then(|devices| SharedState::open(devices).map_err(|error| say_once(&error.to_string())));
         state.map_err(|()| Error::INITIALIZATION)
     };
     STATE.get_or_init(open).as_ref().map_err(|&error| error)

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// `cudaStreamCaptureMode`: what is forbidden to whom while a capture lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Mode {
+pub enum CaptureMode {
     /// To all threads.
     Global = CAPTURE_MODE_GLOBAL,
     /// To the thread that began it.
@@ -20,13 +20,17 @@ pub enum Mode {
     Relaxed = CAPTURE_MODE_RELAXED,
 }
 
-impl Mode {
+impl CaptureMode {
     /// From CUDA's number.
     ///
     /// # Errors
     /// `INVALID_VALUE`.
-    pub fn new(number: u32) -> Result<Mode> {
-        let modes = [Mode::Global, Mode::ThreadLocal, Mode::Relaxed];
+    pub fn new(number: u32) -> Result<CaptureMode> {
+        let modes = [
+            CaptureMode::Global,
+            CaptureMode::ThreadLocal,
+            CaptureMode::Relaxed,
+        ];
         let mode = modes.into_iter().find(|&mode| mode as u32 == number);
         mode.ok_or(Error::INVALID_VALUE)
     }
@@ -41,7 +45,7 @@ pub struct Capture {
     /// The program's own graph, not one made here.
     pub given: bool,
     /// What it forbids.
-    pub mode: Mode,
+    pub mode: CaptureMode,
     /// The number of the thread that began it.
     pub thread: u64,
     /// The stream it began in.
@@ -54,7 +58,7 @@ pub struct Capture {
 
 /// A stream's part in a capture.
 #[derive(Clone)]
-pub struct Part {
+pub struct StreamCapture {
     /// The capture that the part belongs to.
     pub capture: Arc<Capture>,
     /// What the next work comes after.
@@ -62,7 +66,7 @@ pub struct Part {
 }
 
 /// Where a stream keeps its part in a capture, if it captures.
-pub type Slot = Arc<Mutex<Option<Part>>>;
+pub type CaptureSlot = Arc<Mutex<Option<StreamCapture>>>;
 
 /// A stream that takes part in a capture.
 #[derive(Clone)]
@@ -72,7 +76,7 @@ pub struct Joined {
     /// Whether it waits for the legacy stream, and the legacy stream for it.
     pub blocking: bool,
     /// The part of the capture.
-    pub part: Slot,
+    pub part: CaptureSlot,
 }
 
 impl Capture {
@@ -87,7 +91,7 @@ impl Capture {
     }
 }
 
-impl Part {
+impl StreamCapture {
     /// Checks that the capture can go on.
     ///
     /// # Errors

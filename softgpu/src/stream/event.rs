@@ -7,17 +7,17 @@ use std::sync::{Arc, LazyLock};
 use mgb_abi::stream::{EVENT_DISABLE_TIMING, EVENT_INTERPROCESS};
 use parking_lot::{Mutex, RwLock};
 
-use super::capture::Part;
-use super::queue::{Fence, Stream};
+use super::capture::StreamCapture;
+use super::queue::{DeviceStream, Fence};
 use super::set::Streams;
-use super::shared::{self, Foreign, Shared};
+use super::shared::{self, ForeignRecord, SharedEvent};
 use crate::error::{Error, Result};
 
 /// What `cudaEvent_t` points to.
-pub struct Event {
+pub struct CudaEvent {
     flags: u32,
     /// For other processes too.
-    shared: Option<Shared>,
+    shared: Option<SharedEvent>,
     mark: Mutex<Mark>,
 }
 
@@ -28,10 +28,10 @@ enum Mark {
     /// In a stream; with the moment, once passed.
     Stream(Fence, Arc<AtomicU64>),
     /// In a stream that captured.
-    Captured(Part),
+    Captured(StreamCapture),
 }
 
-static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Event>>>> = LazyLock::new(RwLock::default);
+static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<CudaEvent>>>> = LazyLock::new(RwLock::default);
 
 /// Makes an event and a handle for it.
 ///
@@ -41,7 +41,7 @@ pub fn create(flags: u32) -> Result<usize> {
     let shared = if flags & EVENT_INTERPROCESS == 0 {
         None
     } else {
-        Some(Shared::new()?)
+        Some(SharedEvent::new()?)
     };
     Ok(publish(flags, shared))
 }
@@ -49,16 +49,16 @@ pub fn create(flags: u32) -> Result<usize> {
 /// Makes an event of another process's handle.
 ///
 /// # Errors
-/// Those of [`Shared::open`].
-pub fn open(handle: &shared::Handle) -> Result<usize> {
+/// Those of [`SharedEvent::open`].
+pub fn open(handle: &shared::EventHandle) -> Result<usize> {
     Ok(publish(
         EVENT_DISABLE_TIMING | EVENT_INTERPROCESS,
-        Some(Shared::open(handle)?),
+        Some(SharedEvent::open(handle)?),
     ))
 }
 
-fn publish(flags: u32, shared: Option<Shared>) -> usize {
-    let event = Arc::new(Event {
+fn publish(flags: u32, shared: Option<SharedEvent>) -> usize {
+    let event = Arc::new(CudaEvent {
         flags,
         shared,
         mark: Mutex::new(Mark::None),
@@ -78,16 +78,16 @@ pub fn destroy(handle: usize) -> Result {
 }
 
 /// The event that a handle names.
-pub fn find(handle: usize) -> Result<Arc<Event>> {
+pub fn find(handle: usize) -> Result<Arc<CudaEvent>> {
     HANDLES.read().get(&handle).cloned().ok_or(Error::INVALID_HANDLE)
 }
 
-impl Event {
+impl CudaEvent {
     /// Marks the stream's present end.
-    pub fn record(&self, streams: &Streams, stream: &Arc<Stream>) {
+    pub fn record(&self, streams: &Streams, stream: &Arc<DeviceStream>) {
         let moment = Arc::new(AtomicU64::new(0));
         let stamp = moment.clone();
-        let fence = match self.shared.as_ref().map(Shared::record) {
+        let fence = match self.shared.as_ref().map(SharedEvent::record) {
             // Others see that it has passed, so the clock must have come to it.
             Some(passed) => stream.submit_visible(streams.fences(stream), move |turn| {
                 stamp.store(turn.end, Ordering::Relaxed);
@@ -102,12 +102,12 @@ impl Event {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for an event that was not made for them.
-    pub fn ipc(&self) -> Result<shared::Handle> {
+    pub fn ipc(&self) -> Result<shared::EventHandle> {
         self.shared.as_ref().ok_or(Error::INVALID_HANDLE)?.handle()
     }
 
     /// The last record, if it is another process's.
-    pub fn foreign(&self) -> Option<Foreign> {
+    pub fn foreign(&self) -> Option<ForeignRecord> {
         self.shared.as_ref()?.foreign()
     }
 
@@ -117,12 +117,12 @@ impl Event {
     }
 
     /// Marks a position in a capture.
-    pub fn capture(&self, part: Part) {
+    pub fn capture(&self, part: StreamCapture) {
         *self.mark.lock() = Mark::Captured(part);
     }
 
     /// The position in a capture at which it was last recorded.
-    pub fn captured(&self) -> Option<Part> {
+    pub fn captured(&self) -> Option<StreamCapture> {
         match &*self.mark.lock() {
             Mark::Captured(part) => Some(part.clone()),
             _ => None,
@@ -153,7 +153,7 @@ impl Event {
     ///
     /// # Errors
     /// `INVALID_HANDLE` if one keeps no time or was never recorded; `NOT_READY` if one is not passed.
-    pub fn since(&self, start: &Event) -> Result<i64> {
+    pub fn since(&self, start: &CudaEvent) -> Result<i64> {
         Ok(self.moment()? as i64 - start.moment()? as i64)
     }
 

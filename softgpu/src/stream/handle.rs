@@ -6,10 +6,10 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
-use super::queue::Stream;
+use super::queue::DeviceStream;
 use crate::error::{Error, Result};
 
-static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Stream>>>> = LazyLock::new(RwLock::default);
+static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<DeviceStream>>>> = LazyLock::new(RwLock::default);
 
 thread_local! {
     /// Whether the null handle means the thread's own default stream, in this call.
@@ -31,19 +31,19 @@ pub fn own_default() -> bool {
 }
 
 /// Makes a handle for a stream.
-pub fn publish(stream: Arc<Stream>) -> usize {
+pub fn publish(stream: Arc<DeviceStream>) -> usize {
     let handle = Arc::as_ptr(&stream) as usize;
     HANDLES.write().insert(handle, stream);
     handle
 }
 
 /// Takes a handle back.
-pub fn take(handle: usize) -> Result<Arc<Stream>> {
+pub fn take(handle: usize) -> Result<Arc<DeviceStream>> {
     HANDLES.write().remove(&handle).ok_or(Error::INVALID_HANDLE)
 }
 
 /// Drops the handle of a stream whose context goes.
-pub fn forget(stream: &Arc<Stream>) {
+pub fn forget(stream: &Arc<DeviceStream>) {
     HANDLES.write().remove(&(Arc::as_ptr(stream) as usize));
 }
 
@@ -51,6 +51,6 @@ pub fn forget(stream: &Arc<Stream>) {
 ///
 /// # Errors
 /// `INVALID_HANDLE`.
-pub fn find(handle: usize) -> Result<Arc<Stream>> {
+pub fn find(handle: usize) -> Result<Arc<DeviceStream>> {
     HANDLES.read().get(&handle).cloned().ok_or(Error::INVALID_HANDLE)
 }

@@ -17,4 +17,4 @@ pub mod shared;
 mod submit;
 mod worker;
 
-pub use queue::{Fence, GREATEST_PRIORITY, Stream, Turn};
+pub use queue::{DeviceStream, Fence, GREATEST_PRIORITY, Turn};

@@ -8,7 +8,7 @@ use mgb_abi::launch::LaunchAttributeValue;
 use mgb_abi::stream::STREAM_NON_BLOCKING;
 use parking_lot::{Condvar, Mutex};
 
-use super::capture::{Joined, Slot};
+use super::capture::{CaptureSlot, Joined};
 use crate::time::host;
 
 /// Nanoseconds that a stream's thread may run ahead of the wall clock.
@@ -18,7 +18,7 @@ pub(super) const AHEAD: u64 = 1_000_000;
 pub const GREATEST_PRIORITY: i32 = -5;
 
 /// A stream of a device.
-pub struct Stream {
+pub struct DeviceStream {
     /// The ordinal of its device.
     pub ordinal: usize,
     /// Unique in the process.
@@ -28,7 +28,7 @@ pub struct Stream {
     /// As asked for.
     pub priority: i32,
     legacy: bool,
-    part: Slot,
+    part: CaptureSlot,
     attributes: Mutex<BTreeMap<u32, LaunchAttributeValue>>,
     pub(super) queue: Mutex<Queue>,
     /// Signalled when there is work for the thread, or it may end.
@@ -40,7 +40,7 @@ pub struct Stream {
 /// The work of a stream.
 #[derive(Default)]
 pub(super) struct Queue {
-    pub(super) waiting: VecDeque<Op>,
+    pub(super) waiting: VecDeque<StreamOp>,
     pub(super) submitted: u64,
     pub(super) finished: u64,
     /// Work runs, in the thread or in a caller.
@@ -64,7 +64,7 @@ impl Queue {
 }
 
 /// One piece of work.
-pub(super) struct Op {
+pub(super) struct StreamOp {
     pub(super) ticket: u64,
     /// Its number among all streams' work, where that order matters.
     pub(super) number: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Turn {
 /// A position in a stream: all work up to a ticket.
 #[derive(Clone)]
 pub struct Fence {
-    pub(super) stream: Arc<Stream>,
+    pub(super) stream: Arc<DeviceStream>,
     pub(super) ticket: u64,
     /// Its modelled end, once passed.
     pub(super) end: Arc<AtomicU64>,
@@ -151,16 +151,16 @@ pub(super) fn in_order<T>(number: Option<u64>, work: impl FnOnce() -> T) -> T {
     }
 }
 
-impl Stream {
-    pub(super) fn new(ordinal: usize, flags: u32, priority: i32, legacy: bool) -> Arc<Stream> {
+impl DeviceStream {
+    pub(super) fn new(ordinal: usize, flags: u32, priority: i32, legacy: bool) -> Arc<DeviceStream> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Arc::new(Stream {
+        Arc::new(DeviceStream {
             ordinal,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             flags,
             priority,
             legacy,
-            part: Slot::default(),
+            part: CaptureSlot::default(),
             attributes: Mutex::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
@@ -174,7 +174,7 @@ impl Stream {
     }
 
     /// Its part in a capture.
-    pub fn part(&self) -> &Slot {
+    pub fn part(&self) -> &CaptureSlot {
         &self.part
     }
 

@@ -11,17 +11,17 @@ use mgb_abi::stream::STREAM_NON_BLOCKING;
 use parking_lot::Mutex;
 
 use super::handle;
-use super::queue::{Fence, Stream, Turn};
+use super::queue::{DeviceStream, Fence, Turn};
 use crate::per_thread::PerThread;
 use crate::time::host;
 
-static OWN: PerThread<Own> = PerThread::new();
+static OWN: PerThread<ThreadStreams> = PerThread::new();
 
 /// A host thread's own default streams, by device; they end with the thread.
 #[derive(Default)]
-struct Own(HashMap<usize, Arc<Stream>>);
+struct ThreadStreams(HashMap<usize, Arc<DeviceStream>>);
 
-impl Drop for Own {
+impl Drop for ThreadStreams {
     fn drop(&mut self) {
         self.0.values().for_each(|stream| stream.close());
     }
@@ -30,8 +30,8 @@ impl Drop for Own {
 /// A device's streams.
 pub struct Streams {
     ordinal: usize,
-    legacy: Arc<Stream>,
-    others: Mutex<Vec<Arc<Stream>>>,
+    legacy: Arc<DeviceStream>,
+    others: Mutex<Vec<Arc<DeviceStream>>>,
 }
 
 impl Streams {
@@ -39,18 +39,18 @@ impl Streams {
     pub fn new(ordinal: usize) -> Streams {
         Streams {
             ordinal,
-            legacy: Stream::new(ordinal, 0, 0, true),
+            legacy: DeviceStream::new(ordinal, 0, 0, true),
             others: Mutex::default(),
         }
     }
 
     /// The legacy default stream.
-    pub fn legacy(&self) -> &Arc<Stream> {
+    pub fn legacy(&self) -> &Arc<DeviceStream> {
         &self.legacy
     }
 
     /// The calling thread's own default stream.
-    pub fn per_thread(&self) -> Arc<Stream> {
+    pub fn per_thread(&self) -> Arc<DeviceStream> {
         OWN.with(|own| {
             let stream = own
                 .0
@@ -66,8 +66,8 @@ impl Streams {
     }
 
     /// A new stream.
-    pub fn create(&self, flags: u32, priority: i32) -> Arc<Stream> {
-        let stream = Stream::new(self.ordinal, flags, priority, false);
+    pub fn create(&self, flags: u32, priority: i32) -> Arc<DeviceStream> {
+        let stream = DeviceStream::new(self.ordinal, flags, priority, false);
         let mut others = self.others.lock();
         // Streams that were closed stay until their work is done, since others may have to wait for it.
         others.retain(|other| !other.ended());
@@ -75,13 +75,13 @@ impl Streams {
         stream
     }
 
-    fn has(&self, stream: &Arc<Stream>) -> bool {
+    fn has(&self, stream: &Arc<DeviceStream>) -> bool {
         self.others.lock().iter().any(|other| Arc::ptr_eq(other, stream))
     }
 
     /// What the host waits for with `stream`: with the legacy stream for the blocking ones as well, which it
     /// would wait for.
-    pub fn fences_of(&self, stream: &Arc<Stream>) -> Vec<Fence> {
+    pub fn fences_of(&self, stream: &Arc<DeviceStream>) -> Vec<Fence> {
         let mut fences = match Arc::ptr_eq(stream, &self.legacy) {
             true => self.fences(stream),
             false => Vec::new(),
@@ -91,7 +91,7 @@ impl Streams {
     }
 
     /// What new work on `stream` must wait for on others.
-    pub fn fences(&self, stream: &Arc<Stream>) -> Vec<Fence> {
+    pub fn fences(&self, stream: &Arc<DeviceStream>) -> Vec<Fence> {
         let mut fences = Vec::new();
         if Arc::ptr_eq(stream, &self.legacy) {
             let others = self.others.lock();
@@ -99,7 +99,7 @@ impl Streams {
                 others
                     .iter()
                     .filter(|other| other.flags & STREAM_NON_BLOCKING == 0)
-                    .map(Stream::fence),
+                    .map(DeviceStream::fence),
             );
         } else if stream.flags & STREAM_NON_BLOCKING == 0 {
             fences.push(self.legacy.fence());
@@ -110,18 +110,18 @@ impl Streams {
     }
 
     /// Submits work to `stream` in its order among the device's streams.
-    pub fn submit(&self, stream: &Arc<Stream>, run: impl FnOnce(&mut Turn) + Send + 'static) -> Fence {
+    pub fn submit(&self, stream: &Arc<DeviceStream>, run: impl FnOnce(&mut Turn) + Send + 'static) -> Fence {
         stream.submit(self.fences(stream), run)
     }
 
     /// Runs work on `stream` in its order among the device's streams, and waits for it.
-    pub fn run<T: Send>(&self, stream: &Arc<Stream>, run: impl FnOnce(&mut Turn) -> T + Send) -> T {
+    pub fn run<T: Send>(&self, stream: &Arc<DeviceStream>, run: impl FnOnce(&mut Turn) -> T + Send) -> T {
         stream.run(self.fences(stream), run)
     }
 
     /// Waits for all work of the device.
     pub fn finish(&self) {
-        let others: Vec<Fence> = self.others.lock().iter().map(Stream::fence).collect();
+        let others: Vec<Fence> = self.others.lock().iter().map(DeviceStream::fence).collect();
         others
             .iter()
             .chain([&self.legacy.fence()])

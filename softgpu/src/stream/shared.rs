@@ -21,14 +21,14 @@ use crate::pages::PAGE;
 /// What a handle holds: as large as CUDA's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
+pub struct EventHandle {
     header: Header,
     reserved: [u64; 5],
 }
 
 const MAGIC: [u8; 8] = *b"sgpu-evt";
 
-const _: () = assert!(size_of::<Handle>() == HANDLE_BYTES);
+const _: () = assert!(size_of::<EventHandle>() == HANDLE_BYTES);
 
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -45,25 +45,25 @@ struct Page {
 }
 
 /// One process's view of it.
-pub struct Shared {
+pub struct SharedEvent {
     /// Open as long as another process may be given a handle to it.
     file: File,
     page: &'static Page,
 }
 
 /// A record of another process.
-pub struct Foreign {
+pub struct ForeignRecord {
     page: &'static Page,
     number: u64,
     recorder: u32,
 }
 
-impl Shared {
+impl SharedEvent {
     /// A new one, never recorded.
     ///
     /// # Errors
     /// `OPERATING_SYSTEM`.
-    pub fn new() -> Result<Shared> {
+    pub fn new() -> Result<SharedEvent> {
         let make = || -> io::Result<File> {
             let file = File::from(rustix::fs::memfd_create(
                 "softgpu-shared-event",
@@ -72,19 +72,19 @@ impl Shared {
             file.set_len(PAGE as u64)?;
             Ok(file)
         };
-        Shared::of(make().map_err(|_| Error::OPERATING_SYSTEM)?)
+        SharedEvent::of(make().map_err(|_| Error::OPERATING_SYSTEM)?)
     }
 
     /// Opens another process's handle.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is none or whose owner is gone, `INVALID_CONTEXT` for one of this process.
-    pub fn open(handle: &Handle) -> Result<Shared> {
+    pub fn open(handle: &EventHandle) -> Result<SharedEvent> {
         handle.header.check(MAGIC)?;
-        Shared::of(handle.header.open(PAGE as u64)?)
+        SharedEvent::of(handle.header.open(PAGE as u64)?)
     }
 
-    fn of(file: File) -> Result<Shared> {
+    fn of(file: File) -> Result<SharedEvent> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping of a file of this length, which is never shortened; all fields are atomics,
         // for which any bytes are a value. It stays for the life of the process, since records may still be
@@ -93,15 +93,15 @@ impl Shared {
             let address = rustix::mm::mmap(std::ptr::null_mut(), PAGE, access, flags, &file, 0);
             &*address.map_err(|_| Error::OPERATING_SYSTEM)?.cast::<Page>()
         };
-        Ok(Shared { file, page })
+        Ok(SharedEvent { file, page })
     }
 
     /// A handle to it.
     ///
     /// # Errors
     /// `OPERATING_SYSTEM`.
-    pub fn handle(&self) -> Result<Handle> {
-        Ok(Handle {
+    pub fn handle(&self) -> Result<EventHandle> {
+        Ok(EventHandle {
             header: Header::of(MAGIC, &self.file)?,
             reserved: [0; 5],
         })
@@ -118,10 +118,10 @@ impl Shared {
     }
 
     /// The last record, if it is another process's.
-    pub fn foreign(&self) -> Option<Foreign> {
+    pub fn foreign(&self) -> Option<ForeignRecord> {
         let number = self.page.recorded.load(SeqCst);
         let recorder = self.page.recorder.load(SeqCst);
-        (number > 0 && recorder != std::process::id()).then_some(Foreign {
+        (number > 0 && recorder != std::process::id()).then_some(ForeignRecord {
             page: self.page,
             number,
             recorder,
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-impl Foreign {
+impl ForeignRecord {
     /// Whether it has passed, or never will.
     pub fn passed(&self) -> bool {
         self.page.passed.load(SeqCst) >= self.number
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_record_is_passed_when_it_says_so() {
-        let shared = Shared::new().unwrap();
+        let shared = SharedEvent::new().unwrap();
         assert!(shared.foreign().is_none());
         let (first, second) = (shared.record(), shared.record());
         assert!(shared.foreign().is_none());

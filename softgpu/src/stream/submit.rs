@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::{Begun, Fence, Op, Stream, Turn, in_order, latest, number};
+use super::queue::{Begun, DeviceStream, Fence, StreamOp, Turn, in_order, latest, number};
 use super::worker;
 use crate::clock;
 use crate::time::host;
 
 /// What work does, with what it may borrow.
-type Body<'a> = Box<dyn FnOnce(&mut Turn) + Send + 'a>;
+type WorkBody<'a> = Box<dyn FnOnce(&mut Turn) + Send + 'a>;
 
-impl Stream {
+impl DeviceStream {
     /// Submits work that runs after `fences`; the caller goes on.
     pub fn submit(
         self: &Arc<Self>,
@@ -50,10 +50,10 @@ impl Stream {
         let mut slot = None;
         {
             let body = |turn: &mut Turn| slot = Some(run(turn));
-            let body: Body<'_> = Box::new(body);
+            let body: WorkBody<'_> = Box::new(body);
             // SAFETY: only the lifetime is changed; the closure has run and is gone when the fence
             // has passed, which is waited for while `slot` and what `run` borrows are still there.
-            let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+            let body = unsafe { std::mem::transmute::<WorkBody<'_>, WorkBody<'static>>(body) };
             self.push(fences, false, body).host_wait();
         }
         slot.expect("work that has been waited for has run")
@@ -76,10 +76,10 @@ impl Stream {
         })
     }
 
-    fn push(self: &Arc<Self>, fences: Vec<Fence>, visible: bool, run: Body<'static>) -> Fence {
+    fn push(self: &Arc<Self>, fences: Vec<Fence>, visible: bool, run: WorkBody<'static>) -> Fence {
         let mut queue = self.queue.lock();
         let (ticket, end) = (queue.next(), queue.last.clone());
-        queue.waiting.push_back(Op {
+        queue.waiting.push_back(StreamOp {
             ticket,
             number: number(),
             end: end.clone(),

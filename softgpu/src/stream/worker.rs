@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::{AHEAD, Fence, Op, Stream, Turn, in_order, latest};
+use super::queue::{AHEAD, DeviceStream, Fence, StreamOp, Turn, in_order, latest};
 use crate::clock;
 use crate::time::host;
 
 /// Starts the thread of a stream.
-pub fn start(stream: Arc<Stream>) {
+pub fn start(stream: Arc<DeviceStream>) {
     crate::exec::threads::spawn("softgpu-stream", move || serve(&stream));
 }
 
-fn serve(stream: &Arc<Stream>) {
+fn serve(stream: &Arc<DeviceStream>) {
     let mut executed = None;
     while let Some(op) = next(stream, &mut executed) {
         let ticket = op.ticket;
@@ -22,7 +22,7 @@ fn serve(stream: &Arc<Stream>) {
 }
 
 /// Takes the next work; while there is none, publishes what is done and waits. `None`: the end.
-fn next(stream: &Stream, executed: &mut Option<u64>) -> Option<Op> {
+fn next(stream: &DeviceStream, executed: &mut Option<u64>) -> Option<StreamOp> {
     loop {
         let mut queue = stream.queue.lock();
         // A caller may be running work of its own; then this thread has none unpublished.
@@ -47,7 +47,7 @@ fn next(stream: &Stream, executed: &mut Option<u64>) -> Option<Op> {
     }
 }
 
-fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
+fn run(stream: &DeviceStream, op: StreamOp, executed: &mut Option<u64>) {
     let early = op.number.is_some_and(|number| !host::ORDER.due(number));
     if op.visible || early || op.fences.iter().any(|fence| !fence.passed()) {
         // Others may wait for what this stream has done before they get to what it waits for.
@@ -65,7 +65,7 @@ fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
 }
 
 /// Waits for the clock to catch up, then says what is done.
-fn publish(stream: &Stream, executed: &mut Option<u64>) {
+fn publish(stream: &DeviceStream, executed: &mut Option<u64>) {
     let Some(ticket) = executed.take() else { return };
     let horizon = stream.queue.lock().horizon;
     clock::sleep_until(horizon);

@@ -6,7 +6,7 @@ use super::weights::ONE;
 
 /// What a coordinate outside reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum AddressMode {
     /// What it would read if the texels were repeated.
     Wrap,
     /// The nearest texel.
@@ -18,14 +18,14 @@ pub enum Mode {
     Border,
 }
 
-impl Mode {
+impl AddressMode {
     /// The mode of CUDA's number. Only normalised coordinates can repeat: others clamp.
-    pub fn of(number: u32, normalized: bool) -> Mode {
+    pub fn of(number: u32, normalized: bool) -> AddressMode {
         match number {
-            ADDRESS_WRAP if normalized => Mode::Wrap,
-            ADDRESS_MIRROR if normalized => Mode::Mirror,
-            ADDRESS_BORDER => Mode::Border,
-            _ => Mode::Clamp,
+            ADDRESS_WRAP if normalized => AddressMode::Wrap,
+            ADDRESS_MIRROR if normalized => AddressMode::Mirror,
+            ADDRESS_BORDER => AddressMode::Border,
+            _ => AddressMode::Clamp,
         }
     }
 
@@ -33,14 +33,14 @@ impl Mode {
     pub fn texel(self, index: i64, size: usize) -> Option<usize> {
         let size = size as i64;
         let found = match self {
-            Mode::Wrap => index.rem_euclid(size),
-            Mode::Clamp => index.clamp(0, size - 1),
-            Mode::Mirror => {
+            AddressMode::Wrap => index.rem_euclid(size),
+            AddressMode::Clamp => index.clamp(0, size - 1),
+            AddressMode::Mirror => {
                 let at = index.rem_euclid(2 * size);
                 at.min(2 * size - 1 - at)
             }
-            Mode::Border if (0..size).contains(&index) => index,
-            Mode::Border => return None,
+            AddressMode::Border if (0..size).contains(&index) => index,
+            AddressMode::Border => return None,
         };
         Some(found as usize)
     }
@@ -76,18 +76,21 @@ pub fn between(coordinate: f32, size: usize, normalized: bool) -> (i64, u32) {
 mod tests {
     use super::*;
 
-    fn texels(mode: Mode, indices: std::ops::RangeInclusive<i64>) -> Vec<i64> {
+    fn texels(mode: AddressMode, indices: std::ops::RangeInclusive<i64>) -> Vec<i64> {
         let found = |index| mode.texel(index, 3).map_or(-1, |texel| texel as i64);
         indices.map(found).collect()
     }
 
     #[test]
     fn every_mode_outside() {
-        assert_eq!(texels(Mode::Wrap, -4..=4), [2, 0, 1, 2, 0, 1, 2, 0, 1]);
-        assert_eq!(texels(Mode::Clamp, -2..=4), [0, 0, 0, 1, 2, 2, 2]);
-        assert_eq!(texels(Mode::Mirror, -4..=6), [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]);
-        assert_eq!(texels(Mode::Border, -2..=4), [-1, -1, 0, 1, 2, -1, -1]);
-        for mode in [Mode::Wrap, Mode::Clamp, Mode::Mirror] {
+        assert_eq!(texels(AddressMode::Wrap, -4..=4), [2, 0, 1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!(texels(AddressMode::Clamp, -2..=4), [0, 0, 0, 1, 2, 2, 2]);
+        assert_eq!(
+            texels(AddressMode::Mirror, -4..=6),
+            [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]
+        );
+        assert_eq!(texels(AddressMode::Border, -2..=4), [-1, -1, 0, 1, 2, -1, -1]);
+        for mode in [AddressMode::Wrap, AddressMode::Clamp, AddressMode::Mirror] {
             assert_eq!(mode.texel(-7, 1), Some(0), "{mode:?}");
         }
     }
@@ -95,13 +98,13 @@ mod tests {
     #[test]
     fn only_normalised_coordinates_repeat() {
         for (number, plain, normalized) in [
-            (0, Mode::Clamp, Mode::Wrap),
-            (1, Mode::Clamp, Mode::Clamp),
-            (2, Mode::Clamp, Mode::Mirror),
-            (3, Mode::Border, Mode::Border),
+            (0, AddressMode::Clamp, AddressMode::Wrap),
+            (1, AddressMode::Clamp, AddressMode::Clamp),
+            (2, AddressMode::Clamp, AddressMode::Mirror),
+            (3, AddressMode::Border, AddressMode::Border),
         ] {
             assert_eq!(
-                (Mode::of(number, false), Mode::of(number, true)),
+                (AddressMode::of(number, false), AddressMode::of(number, true)),
                 (plain, normalized)
             );
         }
@@ -118,7 +121,7 @@ mod tests {
         for far in [f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30] {
             let index = nearest(far, 8, true);
             assert_eq!(
-                Mode::Clamp.texel(index + 1, 8),
+                AddressMode::Clamp.texel(index + 1, 8),
                 Some(if far > 0.0 { 7 } else { 0 })
             );
         }

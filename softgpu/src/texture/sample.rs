@@ -4,15 +4,15 @@ use mgb_abi::texture::DriverTextureDesc;
 use mgb_abi::texture::{FILTER_LINEAR, FLAG_NORMALIZED_COORDINATES, FLAG_READ_AS_INTEGER, FLAG_SRGB};
 
 use super::Geometry;
-use super::address::{Mode, between, nearest};
+use super::address::{AddressMode, between, nearest};
 use super::cube::face;
-use super::texels::{Format, Kind, Texels};
+use super::texels::{ChannelKind, Format, Texels};
 use super::weights::{ONE, weights};
 
 /// What a coordinate reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    modes: [Mode; 3],
+    modes: [AddressMode; 3],
     /// Mix neighbours by their distance.
     linear: bool,
     /// Coordinates go from 0 to 1.
@@ -31,20 +31,22 @@ impl Sampler {
         let has = |flag| description.flags & flag != 0;
         let normalized = has(FLAG_NORMALIZED_COORDINATES);
         // Integers of 32 bits stay as they are.
-        let small = format.kind != Kind::Float && format.bits < 32;
+        let small = format.kind != ChannelKind::Float && format.bits < 32;
         Sampler {
-            modes: description.address.map(|number| Mode::of(number, normalized)),
+            modes: description
+                .address
+                .map(|number| AddressMode::of(number, normalized)),
             linear: description.filter == FILTER_LINEAR,
             normalized,
             promotes: small && !has(FLAG_READ_AS_INTEGER),
-            srgb: has(FLAG_SRGB) && (format.kind, format.bits) == (Kind::Unsigned, 8),
+            srgb: has(FLAG_SRGB) && (format.kind, format.bits) == (ChannelKind::Unsigned, 8),
             border: description.border.map(f32::to_bits),
         }
     }
 
     /// Whether elements of this format are read as floats.
     pub fn gives_floats(&self, format: Format) -> bool {
-        self.promotes || format.kind == Kind::Float
+        self.promotes || format.kind == ChannelKind::Float
     }
 }
 
@@ -83,7 +85,7 @@ pub struct Texture {
 }
 
 /// The indices of the texels of each dimension; `None`: the border.
-type Place = [Option<usize>; 3];
+type TexelIndices = [Option<usize>; 3];
 
 impl Texture {
     /// Reads. `at` has the coordinates of the instruction's geometry, after the layer where there is one.
@@ -130,7 +132,7 @@ impl Texture {
             if geometry.cube {
                 let (face, [s, t]) = face(floats);
                 let layer = (layer * 6 + face).min(depth - 1);
-                let modes = [Mode::Clamp; 3];
+                let modes = [AddressMode::Clamp; 3];
                 return Ok(self.sampled(fetch, 2, [s, t, 0.0], Some(layer), modes, true));
             }
             let layer = (geometry.dimensions < 3).then(|| layer.min(depth - 1));
@@ -156,7 +158,7 @@ impl Texture {
         dimensions: usize,
         coordinates: [f32; 3],
         layer: Option<usize>,
-        modes: [Mode; 3],
+        modes: [AddressMode; 3],
         normalized: bool,
     ) -> [u32; 4] {
         let size = self.texels.size;
@@ -180,7 +182,7 @@ impl Texture {
             fractions[at] = fraction;
         }
         // A line is the only row of a plane, read on its edge: an H100 mixes in half of the border.
-        if fetch == Fetch::Sample && dimensions == 1 && modes[1] == Mode::Border {
+        if fetch == Fetch::Sample && dimensions == 1 && modes[1] == AddressMode::Border {
             (pairs[1], fractions[1]) = ([None, Some(0)], ONE / 2);
         }
         let corner = |x: usize, y: usize, z: usize| {
@@ -202,7 +204,7 @@ impl Texture {
                 *sum += f64::from(weight) * f64::from(f32::from_bits(bits));
             }
         }
-        let rounds = (self.texels.format.kind, self.texels.format.bits) == (Kind::Float, 16);
+        let rounds = (self.texels.format.kind, self.texels.format.bits) == (ChannelKind::Float, 16);
         sum.map(|sum| {
             let mixed = sum / f64::from(ONE);
             (if rounds { half(mixed) } else { mixed as f32 }).to_bits()
@@ -217,7 +219,7 @@ impl Texture {
     ///
     /// # Safety
     /// As [`Texture::read`].
-    unsafe fn value(&self, place: Place, outside: [u32; 4]) -> [u32; 4] {
+    unsafe fn value(&self, place: TexelIndices, outside: [u32; 4]) -> [u32; 4] {
         let [Some(x), Some(y), Some(z)] = place else {
             return outside;
         };
@@ -244,7 +246,7 @@ impl Texture {
 /// An integer of 8 or 16 bits as a part of the largest one.
 fn promoted(channel: u32, format: Format) -> f32 {
     match format.kind {
-        Kind::Signed => (channel as i32 as f32 / ((1 << (format.bits - 1)) - 1) as f32).max(-1.0),
+        ChannelKind::Signed => (channel as i32 as f32 / ((1 << (format.bits - 1)) - 1) as f32).max(-1.0),
         _ => channel as f32 / ((1 << format.bits) - 1) as f32,
     }
 }

@@ -95,13 +95,13 @@ impl Surface {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texels::{Format, Kind};
+    use super::super::texels::{ChannelKind, Format};
     use super::*;
 
     /// 5 elements of 4 bytes, 3 rows, 2 planes.
     fn surface(layered: bool) -> Surface {
         let format = Format {
-            kind: Kind::Unsigned,
+            kind: ChannelKind::Unsigned,
             bits: 8,
             channels: 4,
         };

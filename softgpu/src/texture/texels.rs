@@ -6,7 +6,7 @@ use mgb_abi::array::ChannelFormatDesc;
 
 /// What the bits of a channel are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChannelKind {
     /// A number with a sign.
     Signed,
     /// A number without.
@@ -19,7 +19,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// What a channel is.
-    pub kind: Kind,
+    pub kind: ChannelKind,
     /// Bits of a channel: 8, 16 or 32.
     pub bits: usize,
     /// Channels: 1, 2 or 4.
@@ -32,9 +32,9 @@ impl Format {
         let bits = description.bits();
         Format {
             kind: match description.f {
-                0 => Kind::Signed,
-                1 => Kind::Unsigned,
-                _ => Kind::Float,
+                0 => ChannelKind::Signed,
+                1 => ChannelKind::Unsigned,
+                _ => ChannelKind::Float,
             },
             bits: bits[0] as usize,
             channels: bits.iter().filter(|&&bits| bits != 0).count(),
@@ -109,11 +109,11 @@ impl Texels {
             // that an address given by a program could be held to.
             unsafe {
                 *to = match (kind, bits) {
-                    (Kind::Unsigned, 8) => read_unaligned(from as *const u8).into(),
-                    (Kind::Unsigned, 16) => read_unaligned(from as *const u16).into(),
-                    (Kind::Signed, 8) => i32::from(read_unaligned(from as *const i8)) as u32,
-                    (Kind::Signed, 16) => i32::from(read_unaligned(from as *const i16)) as u32,
-                    (Kind::Float, 16) => widened(read_unaligned(from as *const u16)).to_bits(),
+                    (ChannelKind::Unsigned, 8) => read_unaligned(from as *const u8).into(),
+                    (ChannelKind::Unsigned, 16) => read_unaligned(from as *const u16).into(),
+                    (ChannelKind::Signed, 8) => i32::from(read_unaligned(from as *const i8)) as u32,
+                    (ChannelKind::Signed, 16) => i32::from(read_unaligned(from as *const i16)) as u32,
+                    (ChannelKind::Float, 16) => widened(read_unaligned(from as *const u16)).to_bits(),
                     _ => read_unaligned(from as *const u32),
                 };
             }
@@ -140,7 +140,7 @@ mod tests {
     use super::super::Geometry;
     use super::*;
 
-    fn texels(base: usize, kind: Kind, bits: usize, channels: usize) -> Texels {
+    fn texels(base: usize, kind: ChannelKind, bits: usize, channels: usize) -> Texels {
         Texels {
             base,
             format: Format { kind, bits, channels },
@@ -180,22 +180,25 @@ mod tests {
             // SAFETY: the places lie in `bytes`.
             unsafe { texels.channels(place, 7) }
         };
-        assert_eq!(read(Kind::Unsigned, 8, 1, [1, 0, 0]), [0x81, 0, 0, 7]);
+        assert_eq!(read(ChannelKind::Unsigned, 8, 1, [1, 0, 0]), [0x81, 0, 0, 7]);
         assert_eq!(
-            read(Kind::Signed, 8, 2, [1, 0, 0])[..2],
+            read(ChannelKind::Signed, 8, 2, [1, 0, 0])[..2],
             [-126i32 as u32, -125i32 as u32]
         );
-        assert_eq!(read(Kind::Unsigned, 16, 1, [0, 1, 0])[0], 0xc1c0);
-        assert_eq!(read(Kind::Signed, 16, 1, [0, 1, 0])[0], 0xffff_c1c0);
+        assert_eq!(read(ChannelKind::Unsigned, 16, 1, [0, 1, 0])[0], 0xc1c0);
+        assert_eq!(read(ChannelKind::Signed, 16, 1, [0, 1, 0])[0], 0xffff_c1c0);
         let words = [0x8382_8180, 0x8786_8584, 0x8b8a_8988, 0x8f8e_8d8c];
-        assert_eq!(read(Kind::Unsigned, 32, 4, [0, 0, 0]), words);
-        assert_eq!(read(Kind::Float, 32, 4, [0, 0, 0]), words);
-        assert_eq!(read(Kind::Float, 16, 1, [0, 0, 0])[0], widened(0x8180).to_bits());
+        assert_eq!(read(ChannelKind::Unsigned, 32, 4, [0, 0, 0]), words);
+        assert_eq!(read(ChannelKind::Float, 32, 4, [0, 0, 0]), words);
+        assert_eq!(
+            read(ChannelKind::Float, 16, 1, [0, 0, 0])[0],
+            widened(0x8180).to_bits()
+        );
     }
 
     #[test]
     fn an_instruction_fits_texels_of_its_shape() {
-        let plane = texels(0, Kind::Float, 32, 1);
+        let plane = texels(0, ChannelKind::Float, 32, 1);
         let line = Texels {
             size: [4, 1, 1],
             ..plane

@@ -8,12 +8,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::host;
-use super::model::{self, Work};
-use super::schedule::{Booked, Request};
+use super::model::{self, KernelWork};
+use super::schedule::{Booked, KernelBooking};
 use super::settings::settings;
-use crate::config::device::Device;
+use crate::config::device::DeviceConfig;
 use crate::state;
-use crate::state::layout::{Clock, Span};
+use crate::state::layout::{Clock, KernelSpan};
 
 /// Which way a copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum Direction {
 }
 
 /// Books a copy over the link; returns its modelled end.
-pub fn copy(device: &Device, direction: Direction, bytes: u64, pinned: bool, ready: u64) -> u64 {
+pub fn copy(device: &DeviceConfig, direction: Direction, bytes: u64, pinned: bool, ready: u64) -> u64 {
     let length = model::copy(&device.profile().rates, bytes, pinned);
     let length = real(device, length, ("copy", direction, bytes, pinned));
     book(ready, |clocks, _| {
@@ -37,7 +37,7 @@ pub fn copy(device: &Device, direction: Direction, bytes: u64, pinned: bool, rea
 }
 
 /// Books a copy from one device to another, on an engine of each; returns its modelled end.
-pub fn between(from: &Device, to: &Device, bytes: u64, ready: u64) -> u64 {
+pub fn between(from: &DeviceConfig, to: &DeviceConfig, bytes: u64, ready: u64) -> u64 {
     let rate = from.profile().rates.peer.min(to.profile().rates.peer);
     let length = model::between(rate, bytes);
     let work = ("between", to.index, bytes);
@@ -53,7 +53,7 @@ pub fn between(from: &Device, to: &Device, bytes: u64, ready: u64) -> u64 {
 }
 
 /// The modelled end of a copy or set within the device; these overlap with everything.
-pub fn within(device: &Device, touched: u64, ready: u64) -> u64 {
+pub fn within(device: &DeviceConfig, touched: u64, ready: u64) -> u64 {
     if settings().time {
         ready
             + real(
@@ -67,12 +67,12 @@ pub fn within(device: &Device, touched: u64, ready: u64) -> u64 {
 }
 
 /// Books a kernel; returns its modelled end.
-pub fn kernel(device: &Device, work: &Work, ready: u64) -> u64 {
+pub fn kernel(device: &DeviceConfig, work: &KernelWork, ready: u64) -> u64 {
     let length = real(device, model::kernel(device.profile(), work), work);
     let warps = model::warps(device.profile(), work);
     book(ready, |clocks, process| {
         let clock = &clocks[device.index];
-        let request = Request {
+        let request = KernelBooking {
             ready,
             length,
             warps,
@@ -94,7 +94,7 @@ pub fn kernel(device: &Device, work: &Work, ready: u64) -> u64 {
 }
 
 /// A modelled length as this device has it: slowed down, and varied by the seed.
-fn real(device: &Device, length: u64, work: impl Hash) -> u64 {
+fn real(device: &DeviceConfig, length: u64, work: impl Hash) -> u64 {
     let slow = u64::from(device.spec.slow.max(1)).saturating_mul(crate::fail::slowness(device.index));
     let mut hasher = DefaultHasher::new();
     work.hash(&mut hasher);
@@ -110,7 +110,7 @@ fn book(ready: u64, book: impl FnOnce(&[Clock], u64) -> u64) -> u64 {
     booked.unwrap_or(ready)
 }
 
-fn load(span: &Span) -> Booked {
+fn load(span: &KernelSpan) -> Booked {
     Booked {
         start: span.start.load(Relaxed),
         end: span.end.load(Relaxed),
@@ -121,7 +121,7 @@ fn load(span: &Span) -> Booked {
 }
 
 /// Overwrites the booking of the kernel that ended first.
-fn store(clock: &Clock, start: u64, end: u64, request: &Request) {
+fn store(clock: &Clock, start: u64, end: u64, request: &KernelBooking) {
     let oldest = clock.kernels.iter().min_by_key(|span| span.end.load(Relaxed));
     let Some(span) = oldest else { return };
     span.end.store(0, Relaxed);

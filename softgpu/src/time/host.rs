@@ -4,7 +4,7 @@
 //! is, as on a real node. With `SOFTGPU_SEED` it is modelled too, and the same program sees the same times at
 //! every run, on every host: each piece of work costs the host 2 us to ask for, a host function in a stream
 //! takes 5 us, waiting takes the host to the end of what it waits for, and nothing else takes time. Work is
-//! then done in the order in which it was asked for, whatever stream it is in ([`Order`]), and lengths vary
+//! then done in the order in which it was asked for, whatever stream it is in ([`WorkOrder`]), and lengths vary
 //! by up to a twentieth, as the seed has it. That holds for programs with one host thread, and among
 //! processes for those that do not share a device; what device code reads from its clocks stays the host's.
 
@@ -82,20 +82,20 @@ fn mixed(value: u64) -> u64 {
 /// The order in which all streams' work is done where the host's time is modelled: that in which it was asked
 /// for. Work only waits for what was asked for before, so nothing waits in a ring.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct WorkOrder {
     given: AtomicU64,
     done: Mutex<u64>,
     changed: Condvar,
 }
 
 /// The order of this process.
-pub static ORDER: Order = Order {
+pub static ORDER: WorkOrder = WorkOrder {
     given: AtomicU64::new(0),
     done: Mutex::new(0),
     changed: Condvar::new(),
 };
 
-impl Order {
+impl WorkOrder {
     /// The number of a piece of work that is asked for now.
     pub fn number(&self) -> u64 {
         self.given.fetch_add(1, Relaxed)
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn work_is_done_in_the_order_of_its_numbers() {
-        let order = Order::default();
+        let order = WorkOrder::default();
         let numbers: Vec<u64> = (0..8).map(|_| order.number()).collect();
         let seen = Mutex::new(Vec::new());
         std::thread::scope(|scope| {

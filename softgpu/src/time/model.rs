@@ -47,7 +47,7 @@ fn over(bytes: u64, per_microsecond: u64) -> u64 {
 
 /// What a kernel did.
 #[derive(Clone, Copy, Debug, Default, Hash)]
-pub struct Work {
+pub struct KernelWork {
     /// Blocks of the grid.
     pub blocks: u64,
     /// Threads of a block.
@@ -61,7 +61,7 @@ pub struct Work {
 }
 
 /// Nanoseconds that a kernel takes.
-pub fn kernel(profile: &Profile, work: &Work) -> u64 {
+pub fn kernel(profile: &Profile, work: &KernelWork) -> u64 {
     let multiprocessors = u64::from(profile.multiprocessors);
     let busy = work.blocks.clamp(1, multiprocessors);
     let throughput = work.operations / (busy * u64::from(profile.lanes_per_multiprocessor));
@@ -77,7 +77,7 @@ pub fn kernel(profile: &Profile, work: &Work) -> u64 {
 }
 
 /// Warps of the device that a kernel occupies: at most what the device holds.
-pub fn warps(profile: &Profile, work: &Work) -> u64 {
+pub fn warps(profile: &Profile, work: &KernelWork) -> u64 {
     let warps = u64::from(work.threads.div_ceil(profile.warp)).max(1);
     let held = u64::from(work.resident.max(1)) * u64::from(profile.multiprocessors);
     (work.blocks.min(held) * warps).clamp(1, profile.warps())
@@ -100,14 +100,14 @@ mod tests {
 
     #[test]
     fn kernels_take_the_longer_of_throughput_and_latency() {
-        let wide = Work {
+        let wide = KernelWork {
             blocks: 132_000,
             threads: 256,
             resident: 8,
             operations: 132_000 * 256 * 100,
             longest: 100,
         };
-        let narrow = Work {
+        let narrow = KernelWork {
             blocks: 1,
             threads: 1,
             resident: 8,

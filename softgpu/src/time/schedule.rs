@@ -35,7 +35,7 @@ pub struct Booked {
 
 /// A kernel that is to be booked.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct KernelBooking {
     /// When it could begin.
     pub ready: u64,
     /// How long it takes.
@@ -48,7 +48,7 @@ pub struct Request {
     pub alone: bool,
 }
 
-impl Request {
+impl KernelBooking {
     /// Its pieces: starts and ends, in order; one, unless it is cut into slices.
     pub fn pieces(&self, booked: &[Booked], capacity: u64) -> Vec<(u64, u64)> {
         let others: BTreeSet<u64> = booked
@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    fn request(warps: u64, ready: u64, length: u64) -> Request {
-        Request {
+    fn request(warps: u64, ready: u64, length: u64) -> KernelBooking {
+        KernelBooking {
             ready,
             length,
             warps,
@@ -133,12 +133,12 @@ mod tests {
         }
     }
 
-    fn start(booked: &[Booked], request: Request) -> u64 {
+    fn start(booked: &[Booked], request: KernelBooking) -> u64 {
         request.pieces(booked, CAPACITY)[0].0
     }
 
     /// Books requestes one after the other; what each got.
-    fn book(requestes: &[Request]) -> Vec<Vec<Booked>> {
+    fn book(requestes: &[KernelBooking]) -> Vec<Vec<Booked>> {
         let mut all: Vec<Booked> = Vec::new();
         let mut got = Vec::new();
         for request in requestes {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn without_mps_processes_take_turns() {
-        let of = |process| Request {
+        let of = |process| KernelBooking {
             process,
             alone: true,
             ..request(1, 0, 1_000_000)
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn two_long_kernels_share_the_device_by_slices() {
-        let of = |process, ready, length| Request {
+        let of = |process, ready, length| KernelBooking {
             process,
             alone: true,
             ..request(1, ready, length)
@@ -218,8 +218,8 @@ mod tests {
         fn any_request()(
             ready in 0..50_000_000u64, length in 1..40_000_000u64, warps in 1..=CAPACITY, process in 0..3u64,
             alone: bool,
-        ) -> Request {
-            Request { ready, length, warps, process, alone }
+        ) -> KernelBooking {
+            KernelBooking { ready, length, warps, process, alone }
         }
     }
 

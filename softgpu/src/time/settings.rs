@@ -12,7 +12,7 @@ use crate::error::{Error, Result, say_once};
 
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct TimeSettings {
     /// Device time is kept.
     pub time: bool,
     /// This process is a client of MPS.
@@ -30,7 +30,7 @@ pub struct BadSetting {
     wanted: &'static str,
 }
 
-fn parse(get: impl Fn(&str) -> Option<String>) -> std::result::Result<Settings, BadSetting> {
+fn parse(get: impl Fn(&str) -> Option<String>) -> std::result::Result<TimeSettings, BadSetting> {
     let value = |name| get(name).filter(|value| !value.is_empty());
     let switch = |name| match value(name).as_deref() {
         None | Some("on" | "1") => Ok(true),
@@ -48,21 +48,21 @@ fn parse(get: impl Fn(&str) -> Option<String>) -> std::result::Result<Settings, 
             wanted: "a whole number",
         })
     });
-    Ok(Settings {
+    Ok(TimeSettings {
         time: switch("SOFTGPU_TIME")?,
         mps: switch("SOFTGPU_MPS")?,
         seed: seed.transpose()?,
     })
 }
 
-fn read() -> &'static std::result::Result<Settings, BadSetting> {
-    static SETTINGS: OnceLock<std::result::Result<Settings, BadSetting>> = OnceLock::new();
+fn read() -> &'static std::result::Result<TimeSettings, BadSetting> {
+    static SETTINGS: OnceLock<std::result::Result<TimeSettings, BadSetting>> = OnceLock::new();
     SETTINGS.get_or_init(|| parse(|name| std::env::var(name).ok()))
 }
 
 /// The settings; the usual ones where the environment's cannot be used, which [`prepare`] reports.
-pub fn settings() -> Settings {
-    read().as_ref().copied().unwrap_or(Settings {
+pub fn settings() -> TimeSettings {
+    read().as_ref().copied().unwrap_or(TimeSettings {
         time: true,
         mps: true,
         seed: None,
@@ -84,7 +84,7 @@ pub fn prepare() -> Result {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(&str, &str)]) -> std::result::Result<Settings, BadSetting> {
+    fn of(pairs: &[(&str, &str)]) -> std::result::Result<TimeSettings, BadSetting> {
         parse(|name| {
             let found = pairs.iter().find(|(other, _)| *other == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn settings_have_usual_values() {
-        let usual = Settings {
+        let usual = TimeSettings {
             time: true,
             mps: true,
             seed: None,
@@ -108,7 +108,7 @@ mod tests {
         let seed = Some(7);
         assert_eq!(
             of(&all),
-            Ok(Settings {
+            Ok(TimeSettings {
                 time: false,
                 mps: false,
                 seed

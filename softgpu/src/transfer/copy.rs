@@ -10,7 +10,7 @@ use crate::memory::region::{Side, Size};
 
 /// A copy between two places in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct MemoryCopy {
     /// The place that is written.
     pub to: Side,
     /// The place that is read.
@@ -21,7 +21,7 @@ pub struct Copy {
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CopyDirection {
     /// From host to host.
     Host,
     /// From the host to a device.
@@ -32,22 +32,22 @@ pub enum Way {
     Within,
 }
 
-impl Way {
+impl CopyDirection {
     /// `cudaMemcpyKind`.
     pub fn kind(self) -> u32 {
         match self {
-            Way::Host => HOST_TO_HOST,
-            Way::ToDevice => HOST_TO_DEVICE,
-            Way::FromDevice => DEVICE_TO_HOST,
-            Way::Within => DEVICE_TO_DEVICE,
+            CopyDirection::Host => HOST_TO_HOST,
+            CopyDirection::ToDevice => HOST_TO_DEVICE,
+            CopyDirection::FromDevice => DEVICE_TO_HOST,
+            CopyDirection::Within => DEVICE_TO_DEVICE,
         }
     }
 }
 
-impl Copy {
+impl MemoryCopy {
     /// A plain copy.
-    pub fn bytes(to: usize, from: usize, count: usize) -> Copy {
-        Copy {
+    pub fn bytes(to: usize, from: usize, count: usize) -> MemoryCopy {
+        MemoryCopy {
             to: Side::plain(to),
             from: Side::plain(from),
             size: Size::row(count),
@@ -59,29 +59,29 @@ impl Copy {
     /// # Errors
     /// `INVALID_MEMCPY_DIRECTION` for no such kind, `INVALID_VALUE` for pointers that are not what it
     /// says, and those of [`check_device`].
-    pub fn way(&self, kind: u32) -> Result<Way> {
+    pub fn way(&self, kind: u32) -> Result<CopyDirection> {
         let (to, from) = (locate(self.to.at), locate(self.from.at));
         let fits = |at: AddressKind, device: bool| {
             if device { at.is_device() } else { at.is_host() }
         };
         let way = match kind {
-            HOST_TO_HOST => Way::Host,
-            HOST_TO_DEVICE => Way::ToDevice,
-            DEVICE_TO_HOST => Way::FromDevice,
-            DEVICE_TO_DEVICE => Way::Within,
+            HOST_TO_HOST => CopyDirection::Host,
+            HOST_TO_DEVICE => CopyDirection::ToDevice,
+            DEVICE_TO_HOST => CopyDirection::FromDevice,
+            DEVICE_TO_DEVICE => CopyDirection::Within,
             DEFAULT => match (to.is_device(), from.is_device()) {
-                (false, false) => Way::Host,
-                (true, false) => Way::ToDevice,
-                (false, true) => Way::FromDevice,
-                (true, true) => Way::Within,
+                (false, false) => CopyDirection::Host,
+                (true, false) => CopyDirection::ToDevice,
+                (false, true) => CopyDirection::FromDevice,
+                (true, true) => CopyDirection::Within,
             },
             _ => return Err(Error::INVALID_MEMCPY_DIRECTION),
         };
         let (to_device, from_device) = match way {
-            Way::Host => (false, false),
-            Way::ToDevice => (true, false),
-            Way::FromDevice => (false, true),
-            Way::Within => (true, true),
+            CopyDirection::Host => (false, false),
+            CopyDirection::ToDevice => (true, false),
+            CopyDirection::FromDevice => (false, true),
+            CopyDirection::Within => (true, true),
         };
         if !fits(to, to_device) || !fits(from, from_device) {
             return Err(Error::INVALID_VALUE);
@@ -100,7 +100,7 @@ impl Copy {
     /// # Errors
     /// `ILLEGAL_ADDRESS` or `INVALID_VALUE` where one side has no memory.
     pub fn perform(&self) -> Result {
-        let Copy { to, from, size } = *self;
+        let MemoryCopy { to, from, size } = *self;
         let moved = fault::guarded(|| {
             for (to, from) in size.rows(to, from) {
                 // SAFETY: device ranges were checked; host ranges are the caller's, whose faults

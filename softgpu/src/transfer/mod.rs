@@ -6,5 +6,5 @@ mod faulted;
 pub mod fill;
 
 pub use checked::Transfer;
-pub use copy::{Copy, Way};
+pub use copy::{CopyDirection, MemoryCopy};
 pub use fill::Fill;

@@ -16,14 +16,14 @@ pub type Callback = unsafe extern "C" fn(usize, c_int, *mut c_void);
 #[derive(Clone, Copy, Debug)]
 pub struct HostCall {
     /// The host function that is called.
-    pub function: Function,
+    pub function: HostCallback,
     /// The program's own.
     pub data: UserData,
 }
 
 /// Either kind of function.
 #[derive(Clone, Copy, Debug)]
-pub enum Function {
+pub enum HostCallback {
     /// `cudaLaunchHostFunc`: not called once the device is stuck.
     Plain(HostFunction),
     /// `cudaStreamAddCallback`: called with the stream, and with the device's error.
@@ -48,9 +48,9 @@ impl HostCall {
         // contract.
         unsafe {
             match self.function {
-                Function::Plain(function) if stuck.is_ok() => function(self.data.0),
-                Function::Plain(_) => {}
-                Function::Callback(callback, stream) => {
+                HostCallback::Plain(function) if stuck.is_ok() => function(self.data.0),
+                HostCallback::Plain(_) => {}
+                HostCallback::Callback(callback, stream) => {
                     callback(stream, crate::error::code(stuck), self.data.0);
                 }
             }

@@ -8,14 +8,14 @@ use mgb_abi::graph::{NODE_HOST, NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET};
 
 use crate::device::Gpu;
 use crate::error::Result;
-use crate::kernel::launch::Launch;
+use crate::kernel::launch::CheckedLaunch;
 use crate::stream::Turn;
 use crate::transfer::{Fill, Transfer};
 use host::HostCall;
 
 /// One piece of work, with the device that does it.
 #[derive(Clone)]
-pub struct Work {
+pub struct DeviceWork {
     /// The device that does it.
     pub gpu: &'static Gpu,
     /// What is done.
@@ -26,7 +26,7 @@ pub struct Work {
 #[derive(Clone)]
 pub enum Action {
     /// A launch of a kernel.
-    Kernel(Arc<Launch>),
+    Kernel(Arc<CheckedLaunch>),
     /// A copy of memory.
     Copy(Transfer),
     /// A set of memory.
@@ -47,7 +47,7 @@ impl Action {
     }
 }
 
-impl Work {
+impl DeviceWork {
     /// Does it, not before `ready`; returns its modelled end.
     ///
     /// # Errors

@@ -20,13 +20,13 @@ pub fn ok(code: i32) {
 }
 
 /// A state file of a test's own, removed at the end.
-pub struct State {
+pub struct StateFile {
     folder: tempfile::TempDir,
 }
 
-impl State {
-    pub fn new() -> State {
-        State {
+impl StateFile {
+    pub fn new() -> StateFile {
+        StateFile {
             folder: tempfile::tempdir_in("/dev/shm").unwrap(),
         }
     }
@@ -42,7 +42,7 @@ pub fn is_child(name: &str) -> bool {
 }
 
 /// The command that runs the test `name` of this binary as a child.
-pub fn command(name: &str, devices: &str, state: &State) -> Command {
+pub fn command(name: &str, devices: &str, state: &StateFile) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     command
@@ -66,7 +66,7 @@ pub fn in_child_with(name: &str, devices: &str, environment: &[(&str, &str)], bo
         // What the parent checks of the output is not the child's to check.
         std::process::exit(0);
     }
-    let state = State::new();
+    let state = StateFile::new();
     let output = command(name, devices, &state)
         .envs(environment.iter().copied())
         .output()
@@ -81,7 +81,7 @@ pub fn in_child_with(name: &str, devices: &str, environment: &[(&str, &str)], bo
 }
 
 /// A child whose stdin and stdout the parent talks through.
-pub fn talking(name: &str, devices: &str, state: &State) -> Child {
+pub fn talking(name: &str, devices: &str, state: &StateFile) -> Child {
     command(name, devices, state)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

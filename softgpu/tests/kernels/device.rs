@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use softgpu::cudart::register::__softgpuRegisterImage;
 use softgpu::image::{
-    Entry, Image, KERNEL_BARRIER, Kernel, Parameter, Relocation, Thread, VERSION, Variable,
+    Image, KERNEL_BARRIER, Kernel, KernelEntry, Parameter, Relocation, Thread, VERSION, Variable,
 };
 
 /// The kernels of the tests.
 #[allow(dead_code, reason = "each test binary launches its own")]
 #[derive(Clone, Copy)]
-pub enum Code {
+pub enum TestKernel {
     Add,
     TreeSum,
     WarpSum,
@@ -31,7 +31,7 @@ pub enum Code {
     Untranslated,
 }
 
-const KERNELS: usize = Code::Untranslated as usize + 1;
+const KERNELS: usize = TestKernel::Untranslated as usize + 1;
 
 /// The host stubs: only their addresses matter.
 pub static STUBS: [u8; KERNELS] = [0; KERNELS];
@@ -198,7 +198,13 @@ fn deeper(depth: u64) -> u64 {
     }
 }
 
-fn kernel(code: Code, name: &'static CStr, entry: Option<Entry>, parameters: usize, flags: u32) -> Kernel {
+fn kernel(
+    code: TestKernel,
+    name: &'static CStr,
+    entry: Option<KernelEntry>,
+    parameters: usize,
+    flags: u32,
+) -> Kernel {
     static PARAMETERS: [Parameter; 4] = [Parameter { size: 8, align: 8 }; 4];
     Kernel {
         stub: std::ptr::from_ref(&STUBS[code as usize]).cast(),
@@ -223,27 +229,45 @@ fn kernel(code: Code, name: &'static CStr, entry: Option<Entry>, parameters: usi
 /// Registers the image, as a program's constructor would.
 pub fn register() {
     let kernels = vec![
-        kernel(Code::Add, c"add", Some(add), 4, 0),
-        kernel(Code::TreeSum, c"tree_sum", Some(tree_sum), 1, KERNEL_BARRIER),
-        kernel(Code::WarpSum, c"warp_sum", Some(warp_sum), 1, KERNEL_BARRIER),
-        kernel(Code::Diverge, c"diverge", Some(diverge), 1, KERNEL_BARRIER),
+        kernel(TestKernel::Add, c"add", Some(add), 4, 0),
         kernel(
-            Code::EarlyExit,
+            TestKernel::TreeSum,
+            c"tree_sum",
+            Some(tree_sum),
+            1,
+            KERNEL_BARRIER,
+        ),
+        kernel(
+            TestKernel::WarpSum,
+            c"warp_sum",
+            Some(warp_sum),
+            1,
+            KERNEL_BARRIER,
+        ),
+        kernel(TestKernel::Diverge, c"diverge", Some(diverge), 1, KERNEL_BARRIER),
+        kernel(
+            TestKernel::EarlyExit,
             c"early_exit",
             Some(early_exit),
             1,
             KERNEL_BARRIER,
         ),
-        kernel(Code::Hang, c"hang", Some(hang), 0, KERNEL_BARRIER),
-        kernel(Code::Store, c"store", Some(store), 1, 0),
-        kernel(Code::Recurse, c"recurse", Some(recurse), 1, 0),
-        kernel(Code::Trap, c"trap", Some(trap), 0, 0),
-        kernel(Code::Assert, c"assertion", Some(assertion), 0, KERNEL_BARRIER),
-        kernel(Code::Unmarked, c"unmarked", Some(unmarked), 0, 0),
-        kernel(Code::Print, c"print", Some(print), 0, 0),
-        kernel(Code::Variables, c"variables", Some(variables), 1, 0),
-        kernel(Code::Pretend, c"pretend", Some(pretend), 1, 0),
-        kernel(Code::Untranslated, c"untranslated", None, 0, 0),
+        kernel(TestKernel::Hang, c"hang", Some(hang), 0, KERNEL_BARRIER),
+        kernel(TestKernel::Store, c"store", Some(store), 1, 0),
+        kernel(TestKernel::Recurse, c"recurse", Some(recurse), 1, 0),
+        kernel(TestKernel::Trap, c"trap", Some(trap), 0, 0),
+        kernel(
+            TestKernel::Assert,
+            c"assertion",
+            Some(assertion),
+            0,
+            KERNEL_BARRIER,
+        ),
+        kernel(TestKernel::Unmarked, c"unmarked", Some(unmarked), 0, 0),
+        kernel(TestKernel::Print, c"print", Some(print), 0, 0),
+        kernel(TestKernel::Variables, c"variables", Some(variables), 1, 0),
+        kernel(TestKernel::Pretend, c"pretend", Some(pretend), 1, 0),
+        kernel(TestKernel::Untranslated, c"untranslated", None, 0, 0),
     ];
     // Two words, and a pointer to the second of them.
     static INITIAL: [u32; 4] = [11, 22, 0, 0];

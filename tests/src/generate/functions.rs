@@ -41,7 +41,7 @@ pub struct Scope {
 }
 
 /// A program on its way.
-pub struct Program {
+pub struct ProgramDraft {
     pub draw: Draw,
     functions: String,
     names: usize,
@@ -49,10 +49,10 @@ pub struct Program {
     pub calls: usize,
 }
 
-impl Program {
+impl ProgramDraft {
     /// A program of these numbers.
-    pub fn new(draw: Draw) -> Program {
-        Program {
+    pub fn new(draw: Draw) -> ProgramDraft {
+        ProgramDraft {
             draw,
             functions: String::new(),
             names: 0,

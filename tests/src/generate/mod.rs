@@ -15,7 +15,7 @@ mod statements;
 use std::fmt::Write;
 
 use draw::Draw;
-use functions::Program;
+use functions::ProgramDraft;
 
 /// Programs of one source: most of a compile's time is CUDA's headers.
 pub const PROGRAMS: u64 = 5;
@@ -25,7 +25,7 @@ pub fn source(seed: u64) -> String {
     let mut text =
         format!("// Generated from seed {seed}; see tests/src/generate.\n#include \"program.h\"\n\n");
     for number in 0..PROGRAMS {
-        let program = Program::new(Draw::new(seed * PROGRAMS + number)).text();
+        let program = ProgramDraft::new(Draw::new(seed * PROGRAMS + number)).text();
         let _ = write!(
             text,
             "namespace p{number} {{\n{program}}} // namespace p{number}\n\n"

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::functions::{Buffer, Form, Program, Scope};
+use super::functions::{Buffer, Form, ProgramDraft, Scope};
 use super::kernels::{OVER_ONE, OVER_TWO};
 
 /// Blocks and calls within one another at most.
 const DEEPEST: usize = 4;
 
-impl Program {
+impl ProgramDraft {
     /// A block of statements, without its braces. What it allocates by hand it frees at its end.
     pub fn block(&mut self, outer: &mut Scope, statements: usize) -> String {
         let mut scope = outer.clone();

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mgb_tests::built;
 use mgb_tests::conformance::{parse, programs, wrong};
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
-use mgb_tests::process::{Ended, Running, command, run};
+use mgb_tests::process::{Ended, RunningProgram, command, run};
 
 /// A program has up to fifty cases, and each takes a few times as long as without.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
@@ -18,12 +18,12 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
 /// What a report has in it, leaks included.
 const REPORT: &str = "Sanitizer";
 
-fn instrumented(node: &Node, program: &Path, arguments: &[&str]) -> Ended {
+fn instrumented(node: &PrivateNode, program: &Path, arguments: &[&str]) -> Ended {
     run_within(node, program, arguments, &[])
 }
 
 /// Runs a program on softgpu with AddressSanitizer, with more of an environment.
-fn run_within(node: &Node, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+fn run_within(node: &PrivateNode, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
     let softgpu = prefix().join("asan/softgpu");
     assert!(
         softgpu.join("libcudart.so.13").exists(),
@@ -37,7 +37,7 @@ fn run_within(node: &Node, program: &Path, arguments: &[&str], environment: &[(&
         // Else local variables lie elsewhere, and are not in the space that kernels may ask about.
         .env("ASAN_OPTIONS", "detect_stack_use_after_return=0")
         .envs(environment.iter().copied());
-    Running::start(&mut command).end_within(PROGRAM_TIMEOUT)
+    RunningProgram::start(&mut command).end_within(PROGRAM_TIMEOUT)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn softgpu_is_clean_under_programs_as_they_are() {
 
 /// Programs without AddressSanitizer bring the runtime by `preload`.
 fn all_clean(what: &str, folder: &Path, preload: Option<&str>) {
-    let node = Node::without_mgbd("1x2GiB");
+    let node = PrivateNode::without_mgbd("1x2GiB");
     let (mut clean, mut unclean) = (0, Vec::new());
     for program in programs() {
         let preloaded = preload.map(|runtime| ("LD_PRELOAD", runtime));
@@ -84,7 +84,7 @@ fn all_clean(what: &str, folder: &Path, preload: Option<&str>) {
 #[test]
 #[ignore = "run by make asan, which builds what it needs"]
 fn what_is_planted_is_found() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let program = node.folder().join("plants");
     let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90"]);
     compile.args(built::ASAN.split(' '));

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{repository, softgpu_libraries};
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::trace;
 
 const PROGRAMS: [&str; 3] = ["vectors", "matrices", "order"];
@@ -20,13 +20,13 @@ fn program(name: &str) -> PathBuf {
 }
 
 fn passes(command: &mut Command) {
-    let output = Running::start(command).end().success();
+    let output = RunningProgram::start(command).end().success();
     assert_eq!(output, "PASS\n");
 }
 
 #[test]
 fn natively() {
-    let node = Node::without_mgbd("1x256MiB");
+    let node = PrivateNode::without_mgbd("1x256MiB");
     for name in PROGRAMS {
         passes(node.command(program(name), &[]).env("MGB", "off"));
     }
@@ -34,7 +34,7 @@ fn natively() {
 
 #[test]
 fn under_mgb() {
-    let node = Node::start("1x256MiB", "mgb");
+    let node = PrivateNode::start("1x256MiB", "mgb");
     for name in PROGRAMS {
         passes(node.command(program(name), &[]).env("MGB", "require"));
     }
@@ -44,7 +44,7 @@ fn under_mgb() {
 /// With the driver front before the software GPU's libraries: the calls are its.
 #[test]
 fn under_mgb_run() {
-    let node = Node::start("2x256MiB", "mgb");
+    let node = PrivateNode::start("2x256MiB", "mgb");
     let file = node.folder().join("trace");
     for name in PROGRAMS {
         let program = program(name).display().to_string();
@@ -60,7 +60,7 @@ fn under_mgb_run() {
     }
     let all = PROGRAMS.map(|name| {
         let program = program(name).display().to_string();
-        Running::start(&mut node.mgb(&["run", &program]))
+        RunningProgram::start(&mut node.mgb(&["run", &program]))
     });
     for running in all {
         assert_eq!(running.end().success(), "PASS\n");
@@ -71,10 +71,10 @@ fn under_mgb_run() {
 /// Each holds a half of what it wants when it asks for the other: some have to swap.
 #[test]
 fn products_are_right_while_memory_is_short() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = program("pressure").display().to_string();
-    let all: Vec<Running> = (0..3)
-        .map(|_| Running::start(&mut node.mgb(&["run", &program])))
+    let all: Vec<RunningProgram> = (0..3)
+        .map(|_| RunningProgram::start(&mut node.mgb(&["run", &program])))
         .collect();
     for running in all {
         assert_eq!(running.end().success(), "PASS\n");
@@ -85,7 +85,7 @@ fn products_are_right_while_memory_is_short() {
 /// Where times depend on nothing but the work.
 #[test]
 fn device_time_grows_with_the_work() {
-    let node = Node::without_mgbd("1x256MiB");
+    let node = PrivateNode::without_mgbd("1x256MiB");
     let mut command = node.command(program("order"), &["times"]);
     passes(command.env("MGB", "off").env("SOFTGPU_SEED", "1"));
 }
@@ -93,7 +93,7 @@ fn device_time_grows_with_the_work() {
 /// What a kernel of the library touches is checked as any kernel's.
 #[test]
 fn memory_that_is_not_there_is_a_fault_of_the_device() {
-    let node = Node::without_mgbd("1x256MiB");
+    let node = PrivateNode::without_mgbd("1x256MiB");
     let ended = run(node.command(program("order"), &["faults"]).env("MGB", "off"));
     assert_eq!(ended.stdout, "PASS\n", "{ended:?}");
     assert!(ended.stderr.contains("cublas: level3::gemm::Gemm"), "{ended:?}");

@@ -10,7 +10,7 @@ use crate::paths::Tree;
 
 /// A cell of a table.
 #[derive(Debug, Default)]
-pub struct Cell {
+pub struct TableCell {
     /// Its text, code included.
     pub text: String,
     /// What stands between backticks.
@@ -104,7 +104,7 @@ impl Page {
     }
 
     /// The rows of the tables below a heading, up to the next one; without their heads.
-    pub fn rows(&self, heading: &str) -> Vec<Vec<Cell>> {
+    pub fn rows(&self, heading: &str) -> Vec<Vec<TableCell>> {
         let (mut rows, mut inside_head) = (Vec::new(), false);
         for event in self.below(heading) {
             match event {
@@ -112,7 +112,7 @@ impl Page {
                 Event::End(TagEnd::TableHead) => inside_head = false,
                 Event::Start(Tag::TableRow) => rows.push(Vec::new()),
                 _ if inside_head => {}
-                Event::Start(Tag::TableCell) => rows.last_mut().expect("a row").push(Cell::default()),
+                Event::Start(Tag::TableCell) => rows.last_mut().expect("a row").push(TableCell::default()),
                 Event::Text(text) => {
                     if let Some(cell) = rows.last_mut().and_then(|row| row.last_mut()) {
                         cell.text.push_str(&text);

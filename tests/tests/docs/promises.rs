@@ -8,7 +8,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Attribute, ItemFn, ItemMod, Macro};
 
-use crate::page::{Cell, Page};
+use crate::page::{Page, TableCell};
 use crate::paths::Tree;
 
 const PAGE: &str = "SECURITY.md";
@@ -150,7 +150,7 @@ fn faults(page: &Page, tests: &Tests, tree: &Tree, makefile: &str) -> Vec<String
     let mut wrong = Vec::new();
     let mut tested = BTreeSet::new();
     for row in page.rows(TESTS) {
-        let [boundary, promise, named]: [Cell; 3] = row.try_into().expect("three columns");
+        let [boundary, promise, named]: [TableCell; 3] = row.try_into().expect("three columns");
         if !boundaries.contains(&boundary.text) && !page.bold(LACKING).contains(&boundary.text) {
             wrong.push(format!(
                 "{}: no boundary has this name ({})",

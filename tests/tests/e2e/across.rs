@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 
@@ -58,21 +58,21 @@ const SPARE: &str =
     "extern __device__ int nowhere(int);\n__device__ int spare(int x) { return nowhere(x); }\n";
 
 /// A node with the sources, and what runs commands of clang in its folder.
-fn node() -> Node {
-    let node = Node::start("2x64MiB", "mgb");
+fn node() -> PrivateNode {
+    let node = PrivateNode::start("2x64MiB", "mgb");
     for (name, text) in [("app.cu", APP), ("parts.cu", PARTS), ("spare.cu", SPARE)] {
         node.write(name, text);
     }
     node
 }
 
-fn clang(node: &Node, words: &str) -> Command {
+fn clang(node: &PrivateNode, words: &str) -> Command {
     let mut command = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90"]);
     command.current_dir(node.folder()).args(words.split(' '));
     command
 }
 
-fn passes(node: &Node, program: &str) {
+fn passes(node: &PrivateNode, program: &str) {
     let program = node.folder().join(program);
     let native = run(node.command(&program, &[]).env("MGB", "off"));
     let ended = run(node.command(&program, &[]).env("MGB", "require"));
@@ -288,7 +288,7 @@ int main() {
 
 #[test]
 fn kernels_of_a_header_are_launched_by_other_files() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("kernels.h", HEADER);
     node.write("kernels.cu", KERNELS);
     node.write("launches.cu", LAUNCHES);
@@ -346,7 +346,7 @@ int main() {
 
 #[test]
 fn kernels_that_launch_kernels_are_named_at_the_link() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     node.write(
         "parent.cu",
         "__global__ void child(int *x) { *x = 1; }\n\

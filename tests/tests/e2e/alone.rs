@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use mgb_probe::view::TaskState;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 /// Runs a task that lasts until the file named by the argument is there; alone if `ALONE` is defined.
@@ -36,18 +36,18 @@ int main(int, char **arguments) {
 
 /// A node with the program in its folder, as `alone` and as `beside`.
 struct Trial {
-    node: Node,
+    node: PrivateNode,
 }
 
 /// A program whose task lasts until it is told to end.
-struct Task {
-    process: Running,
+struct LastingTask {
+    process: RunningProgram,
     until: PathBuf,
 }
 
 impl Trial {
     fn new(devices: &str, policy: &str) -> Trial {
-        let node = Node::start(devices, policy);
+        let node = PrivateNode::start(devices, policy);
         let source = node.write("program.cu", PROGRAM);
         for (program, defines) in [("alone", "-DALONE"), ("beside", "-UALONE")] {
             let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", defines]);
@@ -56,18 +56,18 @@ impl Trial {
         Trial { node }
     }
 
-    fn start(&self, program: &str, name: &str, change: impl FnOnce(&mut Command)) -> Task {
+    fn start(&self, program: &str, name: &str, change: impl FnOnce(&mut Command)) -> LastingTask {
         let until = self.node.folder().join(format!("{name}.until"));
         let mut command = self.node.command(self.node.folder().join(program), &[]);
         command.arg(&until).env("MGB", "require");
         change(&mut command);
-        let process = Running::start(&mut command);
-        Task { process, until }
+        let process = RunningProgram::start(&mut command);
+        LastingTask { process, until }
     }
 
     /// Waits until the task runs; its GPU.
     #[track_caller]
-    fn gpu(&self, task: &Task) -> u32 {
+    fn gpu(&self, task: &LastingTask) -> u32 {
         let pid = task.process.pid();
         wait::until("the task runs", || {
             let view = self.node.view();
@@ -78,7 +78,7 @@ impl Trial {
     }
 
     #[track_caller]
-    fn waits(&self, task: &Task) {
+    fn waits(&self, task: &LastingTask) {
         let pid = task.process.pid();
         wait::until("the task waits", || {
             self.node
@@ -90,7 +90,7 @@ impl Trial {
         });
     }
 
-    fn end(&self, task: Task) {
+    fn end(&self, task: LastingTask) {
         std::fs::write(&task.until, "").expect("a temporary file can be written");
         assert_eq!(task.process.end().success(), "42\n");
     }

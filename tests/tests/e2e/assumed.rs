@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Ended, Running, command, run};
+use mgb_tests::process::{Ended, RunningProgram, command, run};
 
 /// Builds a source of this folder.
-pub fn build(node: &Node, source: &str, level: &str, assumed: &str) -> PathBuf {
+pub fn build(node: &PrivateNode, source: &str, level: &str, assumed: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/e2e")
         .join(source);
@@ -25,7 +25,7 @@ pub fn build(node: &Node, source: &str, level: &str, assumed: &str) -> PathBuf {
 }
 
 /// Plays a way of the program, whose memory leaves the GPU every few milliseconds.
-pub fn play(node: &Node, program: &Path, way: &str) -> Ended {
+pub fn play(node: &PrivateNode, program: &Path, way: &str) -> Ended {
     let mut command = node.command(program, &[way]);
-    Running::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "3")).end()
+    RunningProgram::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "3")).end()
 }

@@ -7,7 +7,7 @@ use mgb_tests::process::run;
 use mgb_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::users::{Shared, USERS, is_right};
+use crate::users::{SharedNode, USERS, is_right};
 
 #[test]
 fn each_order_of_a_person_has_a_line_in_the_log() {
@@ -17,7 +17,7 @@ fn each_order_of_a_person_has_a_line_in_the_log() {
     fs::write(&quotas, "[default]\ntasks = 9\n").unwrap();
     let file = |path: &PathBuf| path.to_str().expect("it is UTF-8").to_owned();
     let options = ["--serve", "all", "--log", &file(&log), "--quotas", &file(&quotas)];
-    let Some(shared) = Shared::start("2x64MiB", &options) else {
+    let Some(shared) = SharedNode::start("2x64MiB", &options) else {
         return;
     };
     let said = |line: &str| {
@@ -58,7 +58,7 @@ fn a_user_who_orders_on_and_on_fills_no_log_and_hides_nobody() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let log = folder.path().join("log");
     let options = ["--serve", "all", "--log", log.to_str().expect("it is UTF-8")];
-    let Some(shared) = Shared::start("1x64MiB", &options) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &options) else {
         return;
     };
     for _ in 0..30 {

@@ -5,19 +5,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 use mgb_tests::built::{self, examples};
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 
 #[test]
 fn a_job_file_that_does_not_exist() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     run(&mut node.mgb(&["batch", "nowhere.txt"])).failure(&["nowhere.txt"]);
 }
 
 #[test]
 fn a_job_file_that_names_an_unknown_program() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let vecadd = built::program("vecadd");
     let jobs = node.write(
         "jobs.txt",
@@ -29,7 +29,7 @@ fn a_job_file_that_names_an_unknown_program() {
 
 #[test]
 fn an_argument_of_an_example_that_is_no_number() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let folder = built::at("-O1");
     for example in examples() {
         for argument in ["12x", "-1", "99999999999999999999999"] {
@@ -44,7 +44,7 @@ fn an_argument_of_an_example_that_is_no_number() {
 
 #[test]
 fn an_unknown_policy() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     run(&mut node.mgbd(&["--policy", "fairest"])).failure(&["fairest", "alg3"]);
     let jobs = node.write("jobs.txt", "true\n");
     run(node.mgb(&["batch", "--policy", "cg:none"]).arg(jobs)).failure(&["cg:none"]);
@@ -52,7 +52,7 @@ fn an_unknown_policy() {
 
 #[test]
 fn a_task_that_can_never_fit() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     // The largest GPU has 64 MiB, less a context of 256 KiB.
     let ended = run(&mut node.command(built::program("phases"), &["100"]));
     assert!(ended.stderr.contains("out of memory"), "{}", ended.stderr);
@@ -62,21 +62,21 @@ fn a_task_that_can_never_fit() {
 
 #[test]
 fn a_context_as_large_as_configured_leaves_less() {
-    let node = Node::start("1x64MiB:ctx=5MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB:ctx=5MiB", "mgb");
     let ended = run(&mut node.command(built::program("phases"), &["100"]));
     ended.failure(&["100.0 MiB", "the largest GPU has 59.0 MiB"]);
 }
 
 #[test]
 fn a_whole_process_that_can_never_fit() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     run(&mut node.mgb(&["run", "--need", "1GiB", "true"])).failure(&["1.0 GiB", "MiB"]);
     node.wait_until_empty();
 }
 
 #[test]
 fn a_stale_socket_is_replaced() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     node.kill_mgbd();
     assert!(node.socket().exists());
     node.start_mgbd("mgb");
@@ -88,7 +88,7 @@ fn a_stale_socket_is_replaced() {
 
 #[test]
 fn a_second_mgbd_gives_way() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     run(&mut node.mgbd(&["--policy", "mgb"])).failure(&["mgbd.sock", &node.mgbd_pid().to_string()]);
     run(node
         .command(built::program("vecadd"), &["1000"])
@@ -98,7 +98,7 @@ fn a_second_mgbd_gives_way() {
 
 #[test]
 fn no_gpu_at_all() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     if std::path::Path::new("/dev/nvidia0").exists() {
         eprintln!("skipped: this machine has GPUs");
         return;
@@ -112,7 +112,7 @@ fn no_gpu_at_all() {
 
 #[test]
 fn no_permission_on_the_socket() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let mut command = node.mgb(&["status"]);
     // For the copy of a program that somebody else can start wherever this repository lies, root's own folder
     // included.
@@ -139,7 +139,7 @@ fn no_permission_on_the_socket() {
 
 #[test]
 fn a_program_that_does_not_exist() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(&mut node.mgb(&["run", "./no_such_program"]));
     assert_eq!(ended.code(), 127, "as a shell says it");
     ended.failure(&["no_such_program"]);

@@ -2,7 +2,7 @@
 //! `cg:4` runs out of memory, as it must; `sa` and `mgb` do not, and every result is right.
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn job_list() -> String {
 
 /// At most four at once, so that nothing depends on how busy this machine is.
 fn batch(policy: &str) -> (i32, Value) {
-    let node = Node::start("1x32MiB", policy);
+    let node = PrivateNode::start("1x32MiB", policy);
     let jobs = node.write("jobs.txt", &job_list());
     let at_once = if policy == "sa" { "1" } else { "4" };
     let ended = run(node
@@ -69,7 +69,7 @@ fn stretches(summary: &Value) -> Vec<Vec<(f64, f64)>> {
 
 #[test]
 fn the_number_of_jobs_may_follow_the_node() {
-    let node = Node::start("1x32MiB", "mgb");
+    let node = PrivateNode::start("1x32MiB", "mgb");
     let jobs = node.write("jobs.txt", &job_list());
     let ended = run(node.mgb(&["batch", "--json"]).arg(jobs));
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
@@ -121,7 +121,7 @@ fn mgb_packs_without_running_out_of_memory() {
 /// takes it for failed. One that sees to it is none of that.
 #[test]
 fn a_gpu_that_fails_under_a_job_is_no_success() {
-    let node = Node::start("1x32MiB", "mgb");
+    let node = PrivateNode::start("1x32MiB", "mgb");
     let vecadd = built::program("vecadd");
     let script = format!("SOFTGPU_FAIL=ecc@kernel=1 {} 1000\nexit 0\n", vecadd.display());
     let script = node.write("careless.sh", &script);
@@ -141,7 +141,7 @@ fn a_gpu_that_fails_under_a_job_is_no_success() {
 
 #[test]
 fn a_line_may_set_variables_and_ask_for_a_shell() {
-    let node = Node::start("1x32MiB", "mgb");
+    let node = PrivateNode::start("1x32MiB", "mgb");
     let vecadd = built::program("vecadd").display().to_string();
     let list = format!(
         "SIZE=7 WORD='a > b' /usr/bin/env\n\
@@ -172,7 +172,7 @@ fn a_line_may_set_variables_and_ask_for_a_shell() {
 
 #[test]
 fn what_only_a_shell_does_is_refused_before_anything_starts() {
-    let node = Node::start("1x32MiB", "mgb");
+    let node = PrivateNode::start("1x32MiB", "mgb");
     let list =
         "/bin/echo a > ran.txt\n/bin/echo b | cat\n/bin/true; /bin/true\n/bin/sleep 1 &\n/bin/echo $HOME\n";
     let jobs = node.write("jobs.txt", list);

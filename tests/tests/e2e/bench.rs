@@ -2,7 +2,7 @@
 //! going on with what was measured before.
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::{Ended, run};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn job_list() -> String {
     (0..8).map(line).collect()
 }
 
-fn bench(node: &Node, arguments: &[&str]) -> Ended {
+fn bench(node: &PrivateNode, arguments: &[&str]) -> Ended {
     let jobs = node.write("jobs.txt", &job_list());
     let mut command = node.mgb(&["bench", "--json", "--list"]);
     run(command.arg(jobs).args(arguments))
@@ -32,7 +32,7 @@ fn figures<'a>(document: &'a Value, policy: &str) -> &'a Value {
 
 #[test]
 fn a_list_is_compared_and_gone_on_with() {
-    let node = Node::without_mgbd("1x32MiB");
+    let node = PrivateNode::without_mgbd("1x32MiB");
     let first = bench(&node, &["--policy", "sa,cg:4", "--output", "out.json"]);
     assert_eq!(first.code(), 0, "cg may fail: {first:?}");
     let results = document(&first);
@@ -106,7 +106,7 @@ fn a_list_is_compared_and_gone_on_with() {
 #[test]
 fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
     // One job at a time has room. They differ in their arguments only.
-    let node = Node::without_mgbd("1x32MiB");
+    let node = PrivateNode::without_mgbd("1x32MiB");
     let phases = built::program("phases").display().to_string();
     let long = format!("{phases} 20 16 20 wait 10 8\n");
     let short = format!("{phases} 20 2 20 wait 10 8\n");
@@ -148,7 +148,7 @@ fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
 
 #[test]
 fn a_failure_for_memory_that_the_program_words_itself_is_counted() {
-    let node = Node::without_mgbd("1x32MiB");
+    let node = PrivateNode::without_mgbd("1x32MiB");
     let phases = built::program("phases").display().to_string();
     // Each fits alone, two do not fit at once; none says a word of CUDA's.
     let script = format!("{phases} 18 3 20 wait 10 8 >/dev/null 2>&1 || {{ echo no room; exit 7; }}\n");

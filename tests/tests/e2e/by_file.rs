@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 
@@ -44,15 +44,15 @@ int main() {
 const BY_NVCC: &str = "mgb nvcc: dialect.cu: compiled by NVIDIA's nvcc";
 const WHY: &str = ": clang does not take it (dialect.cu:8:9: error: expected expression)\n";
 
-fn node() -> Node {
-    let node = Node::start("1x64MiB", "mgb");
+fn node() -> PrivateNode {
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("dialect.cu", DIALECT);
     node.write("plain.cu", PLAIN);
     node
 }
 
 /// `words` are separated by blanks.
-fn nvcc(node: &Node, words: &str) -> Command {
+fn nvcc(node: &PrivateNode, words: &str) -> Command {
     let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90", "-O2"]);
     command.current_dir(node.folder()).args(words.split(' '));
     command

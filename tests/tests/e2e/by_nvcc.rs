@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::{command, run};
 use serde_json::Value;
@@ -24,7 +24,7 @@ int main() {
 ";
 
 /// A source that both compile: its kernels, the words of the command line, and what the report says.
-struct Case {
+struct CompileCase {
     name: &'static str,
     kernels: &'static str,
     words: &'static str,
@@ -46,22 +46,22 @@ __device__ __noinline__ int second(int i) { return by[i] + 1; }
 __device__ __noinline__ int first(int i) { return second(i) * 3; }
 __global__ void work(int *x) { x[0] = first(x[1]); }";
 
-const SAME: [Case; 15] = [
-    Case {
+const SAME: [CompileCase; 15] = [
+    CompileCase {
         name: "plain",
         kernels: "__global__ void work(int *x) { __shared__ int s[64]; s[threadIdx.x] = x[0]; __syncthreads();\n\
                   x[threadIdx.x] = s[31 - threadIdx.x]; }",
         words: "",
         expected: &[MOVABLE, "shared 256", "registers a thread"],
     },
-    Case {
+    CompileCase {
         name: "unused",
         kernels: "__device__ int count;\n__global__ void other() { count++; }\n\
                   __global__ void work(int *x) { *x += 1; }",
         words: "",
         expected: &[MOVABLE],
     },
-    Case {
+    CompileCase {
         name: "written",
         kernels: "__device__ int count;\n__global__ void work(int *x) { *x = atomicAdd(&count, 1); }",
         words: "",
@@ -70,59 +70,59 @@ const SAME: [Case; 15] = [
             "count: 4 bytes, a device variable",
         ],
     },
-    Case {
+    CompileCase {
         name: "within",
         kernels: "__global__ void work(int *x) { static __device__ int inner; *x = inner++; }",
         words: "",
         expected: &["uses the device variable work(int*)::inner"],
     },
-    Case {
+    CompileCase {
         name: "constant",
         kernels: "__constant__ int by[4] = {1, 2, 3, 4};\n__global__ void work(int *x) { *x = by[*x]; }",
         words: "",
         expected: &[MOVABLE],
     },
-    Case {
+    CompileCase {
         name: "through",
         kernels: THROUGH_FUNCTION,
         words: "-DCOPY=by",
         expected: &["uses the device variable by", "by: 16 bytes, a device variable"],
     },
-    Case {
+    CompileCase {
         name: "copied_elsewhere",
         kernels: "__constant__ int by[4];\n__global__ void other(int *x) { *x = by[1]; }\n\
                   __global__ void work(int *x) { *x += 1; }",
         words: "-DCOPY=by",
         expected: &["launch work(int*)  [#1]\n"],
     },
-    Case {
+    CompileCase {
         name: "given_on",
         kernels: "__device__ int table[4], other[4];\n__device__ __noinline__ void set(int *p) { *p = 1; }\n\
                   __global__ void work(int *x) { set(table + *x); }",
         words: "",
         expected: &["uses the device variable table"],
     },
-    Case {
+    CompileCase {
         name: "printing",
         kernels: "#include <cassert>\n#include <cstdio>\n\
                   __global__ void work(int *x) { assert(*x); printf(\"%d %s\\n\", *x, x[1] ? \"a\" : \"b\"); }",
         words: "",
         expected: &[MOVABLE],
     },
-    Case {
+    CompileCase {
         name: "heap",
         kernels: "__global__ void work(int *x) { int *y = (int *)malloc(*x); if (y) *y = 1; x[1] = *y; free(y); }",
         words: "",
         expected: &["allocates memory itself"],
     },
-    Case {
+    CompileCase {
         name: "pointer",
         kernels: "__device__ int one(int x) { return x; }\n__device__ int two(int x) { return 2 * x; }\n\
                   __global__ void work(int *x) { int (*f[2])(int) = {one, two}; *x = f[*x](*x); }",
         words: "",
         expected: &["calls through pointers", "uses the address of a function"],
     },
-    Case {
+    CompileCase {
         name: "address",
         kernels: "__device__ int here;\n__global__ void work(int *x) { *(int **)x = &here; }",
         words: "",
@@ -131,20 +131,20 @@ const SAME: [Case; 15] = [
             "uses the device variable here",
         ],
     },
-    Case {
+    CompileCase {
         name: "texture",
         kernels: "__global__ void work(int *x) { int y; asm(\"suld.b.1d.b32.trap %0, [%1, {%2}];\"\n\
                   : \"=r\"(y) : \"l\"(1ll), \"r\"(0)); *x = y; }",
         words: "",
         expected: &["uses a texture or surface"],
     },
-    Case {
+    CompileCase {
         name: "architectures",
         kernels: BY_ARCHITECTURE,
         words: "-gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]",
         expected: &["uses the device variable count"],
     },
-    Case {
+    CompileCase {
         name: "compressed",
         kernels: THROUGH_FUNCTION,
         words: "-DCOPY=by -Xfatbin -compress-all",
@@ -154,7 +154,7 @@ const SAME: [Case; 15] = [
 
 /// By nvcc or by clang, in the node's folder; the object's name begins with who compiles. `words`: separated
 /// by blanks.
-fn compile(node: &Node, name: &str, words: &str, by_nvcc: bool) -> String {
+fn compile(node: &PrivateNode, name: &str, words: &str, by_nvcc: bool) -> String {
     let object = format!("{}-{name}.o", if by_nvcc { "nvcc" } else { "clang" });
     let mut command = node.command(
         bin("mgb-nvcc"),
@@ -168,13 +168,13 @@ fn compile(node: &Node, name: &str, words: &str, by_nvcc: bool) -> String {
     object
 }
 
-fn explain(node: &Node, object: &str, options: &[&str]) -> String {
+fn explain(node: &PrivateNode, object: &str, options: &[&str]) -> String {
     let mut command = command(bin("mgb"), &["explain"]);
     run(command.args(options).arg(node.folder().join(object))).success()
 }
 
 /// What both compilers are to agree on: not how many registers they take.
-fn facts(node: &Node, object: &str) -> Value {
+fn facts(node: &PrivateNode, object: &str) -> Value {
     let mut report: Value = serde_json::from_str(&explain(node, object, &["--json"])).expect("it is JSON");
     for task in report[0]["tasks"].as_array_mut().expect("there are tasks") {
         if let Some(registers) = task.pointer_mut("/need/registers") {
@@ -186,9 +186,9 @@ fn facts(node: &Node, object: &str) -> Value {
 
 #[test]
 fn the_same_as_by_clang() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mut wrong = Vec::new();
-    for Case {
+    for CompileCase {
         name,
         kernels,
         words,
@@ -212,7 +212,7 @@ fn the_same_as_by_clang() {
 
 #[test]
 fn functions_and_variables_of_other_files_are_not_known() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let says = |name: &str, kernels: &str, expected: &str| {
         node.write(&format!("{name}.cu"), &format!("{kernels}{MAIN}"));
         let text = explain(&node, &compile(&node, name, "-rdc=true", true), &[]);
@@ -244,7 +244,7 @@ fn functions_and_variables_of_other_files_are_not_known() {
 
 #[test]
 fn machine_code_without_its_ptx() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let object = |name: &str| {
         let words = "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]";
         compile(&node, name, &format!("{words} --keep --keep-dir kept"), true)
@@ -293,7 +293,7 @@ fn machine_code_without_its_ptx() {
 
 #[test]
 fn every_compression_that_nvcc_has() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     node.write("modes.cu", &format!("{THROUGH_FUNCTION}{MAIN}"));
     for mode in ["none", "size", "speed", "balance", "default"] {
         // One image that cannot be read would leave all unknown.
@@ -306,7 +306,7 @@ fn every_compression_that_nvcc_has() {
 
 #[test]
 fn what_a_compile_has_found_is_there_at_the_link_of_a_whole_program() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let of_nvcc = "\
 __device__ int tally;
 __global__ void counts(int *x) { x[0] = tally++; }
@@ -341,7 +341,7 @@ void counting() { int *x; cudaMalloc(&x, 512); counts<<<1, 1>>>(x); cudaFree(x);
 /// What PTX shows of addresses that kernels keep: of each kernel whether its task is static.
 #[test]
 fn addresses_that_kernels_keep() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let kept = [
         ("memory", "__global__ void work(int *x) { *(int **)x = x; }"),
         (

@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{command, run};
 
 use crate::wrapper::{check_output, check_program};
 
 /// Compiles vecadd by `compiler`, with ccache before it; gives whether ccache had it.
-fn is_hit(node: &Node, compiler: &Path, options: &[&str], object: &str) -> bool {
+fn is_hit(node: &PrivateNode, compiler: &Path, options: &[&str], object: &str) -> bool {
     let ccache = |arguments: &[&str]| {
         let mut command = node.command("ccache", arguments);
         command.env("CCACHE_DIR", node.folder().join("cache"));
@@ -35,7 +35,7 @@ fn is_hit(node: &Node, compiler: &Path, options: &[&str], object: &str) -> bool 
 
 #[test]
 fn a_second_build_is_the_first_one_again() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (wrapper, options) in [
         ("mgb-clang++", ["--offload-arch=sm_90", "-O1"]),
         ("mgb-nvcc", ["-arch=sm_90", "-O1"]),
@@ -58,7 +58,7 @@ fn a_second_build_is_the_first_one_again() {
 /// pass.
 #[test]
 fn a_new_pass_is_a_new_compiler() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let copy = node.folder().join("prefix");
     fs::create_dir_all(copy.join("bin")).expect("a folder can be made");
     for part in ["lib", "include", "share", "cuda"] {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{built, wait};
 
 /// Once a file is there, removes it and makes a socket of the internet as the next file is opened.
@@ -57,7 +57,7 @@ fn by_own() -> (String, String) {
 
 #[test]
 fn the_loop_is_confined_and_what_it_starts_is_not() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let free = by_own();
     for round in 0..2 {
         let threads = confined(node.mgbd_pid());
@@ -79,12 +79,12 @@ fn the_loop_is_confined_and_what_it_starts_is_not() {
 
 #[test]
 fn it_is_not_confined_where_the_administrator_wants_that() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--no-seccomp"]);
     assert_eq!(confined(node.mgbd_pid())["mgbd"], by_own());
 }
 
-fn library(node: &Node) -> PathBuf {
+fn library(node: &PrivateNode) -> PathBuf {
     let source = node.write("wrong.c", GOES_WRONG);
     let library = Path::new(&source).with_file_name("wrong.so");
     let mut cc = Command::new("cc");
@@ -95,7 +95,7 @@ fn library(node: &Node) -> PathBuf {
 
 #[test]
 fn a_call_that_it_may_not_make_ends_it_with_a_word_and_programs_go_on() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     let (library, file, log) = (
         library(&node),
         node.folder().join("wrong"),
@@ -106,7 +106,7 @@ fn a_call_that_it_may_not_make_ends_it_with_a_word_and_programs_go_on() {
     node.start_mgbd_as(&mut mgbd);
     let phases = built::program("phases");
     let arguments = ["20", "10", "200", "wait", "10", "8"];
-    let program = Running::start(node.command(phases, &arguments).env("MGB", "require"));
+    let program = RunningProgram::start(node.command(phases, &arguments).env("MGB", "require"));
     wait::until("it holds room", || {
         holds(&node.view(), program.pid()).then_some(())
     });

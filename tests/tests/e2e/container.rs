@@ -7,8 +7,8 @@ use std::process::Command;
 
 use mgb_probe::Client;
 use mgb_tests::built;
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 
@@ -83,7 +83,7 @@ const PLACES: [(&str, &[&str]); 3] = [
 ];
 
 /// An attack from such a place on the sockets whose paths have this in them.
-fn attack(node: &Node, place: &[&str], part: &str, mark: &Path) -> Command {
+fn attack(node: &PrivateNode, place: &[&str], part: &str, mark: &Path) -> Command {
     let drop = [
         "setpriv",
         "--bounding-set=-all",
@@ -101,13 +101,13 @@ fn who_is_root_in_a_container_gets_nothing_that_outlives_mgbd() {
         eprintln!("left out: only root can be root in a container");
         return;
     }
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     // So that there is none for a while, though a program needs one.
     node.start_mgbd_with("mgb", &["--no-restart"]);
     let mark = node.folder().join("mark");
     let phases = built::program("phases");
     let arguments = ["20", "600", "200", "wait", "10", "8"];
-    let mut program = Running::start(node.command(phases, &arguments).env("MGB", "require"));
+    let mut program = RunningProgram::start(node.command(phases, &arguments).env("MGB", "require"));
     wait::until("it holds room", || {
         holds(&node.view(), program.pid()).then_some(())
     });
@@ -157,7 +157,7 @@ fn containers_need_a_folder_with_nothing_but_the_socket() {
         eprintln!("left out: only root can mount");
         return;
     }
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let clients = node.folder().join("clients");
     let names = || -> Vec<String> {
         let names = fs::read_dir(&clients).expect("it is there").flatten();
@@ -185,7 +185,7 @@ fn containers_need_a_folder_with_nothing_but_the_socket() {
     // The next mgbd is found there as well, and the one after it.
     node.start_mgbd("mgb");
     assert!(run(&mut command).success().contains("PASS"));
-    let program = Running::start(&mut command);
+    let program = RunningProgram::start(&mut command);
     node.replace_mgbd(Signal::KILL);
     assert!(program.end().success().contains("PASS"));
     assert!(Client::observe(&socket).is_ok());

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use mgb_tests::node::{Node, holds};
+use mgb_tests::node::{PrivateNode, holds};
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
-use super::users::{Shared, USERS, is_right};
+use super::users::{SharedNode, USERS, is_right};
 
 /// Accounts that are control groups begin here.
 const FIRST_GROUP: u32 = 0xe000_0000;
@@ -22,7 +22,7 @@ const WITHOUT_RIGHTS: [&str; 4] = [
 const CONTAINER: [&str; 6] = ["unshare", "--pid", "--fork", "--net", "--ipc", "--mount-proc"];
 
 /// A program of the node's, by root, behind other commands.
-fn behind(shared: &Shared, words: &[&str], name: &str, arguments: &[&str]) -> Command {
+fn behind(shared: &SharedNode, words: &[&str], name: &str, arguments: &[&str]) -> Command {
     let program = shared.path(name);
     let mut all = words[1..].to_vec();
     all.push(program.to_str().expect("paths of tests are UTF-8"));
@@ -36,7 +36,7 @@ fn behind(shared: &Shared, words: &[&str], name: &str, arguments: &[&str]) -> Co
 
 #[test]
 fn a_container_s_root_is_no_administrator_and_not_root_s_account() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let others = shared.phases(USERS[0], "8", "40");
@@ -51,7 +51,7 @@ fn a_container_s_root_is_no_administrator_and_not_root_s_account() {
     assert!(shared.node.view().suspended.is_empty() && !shared.node.view().gpus[0].drained);
     // What it runs is charged to an account of its own.
     let arguments = ["8", "20", "100", "wait", "10", "8"];
-    let program = Running::start(&mut behind(&shared, &contained, "phases", &arguments));
+    let program = RunningProgram::start(&mut behind(&shared, &contained, "phases", &arguments));
     let uid = wait::until("it holds room", || {
         let view = shared.node.view();
         view.tasks
@@ -73,7 +73,7 @@ fn a_container_s_root_is_no_administrator_and_not_root_s_account() {
 /// In a user namespace without numbers mgbd's own user has the number of everybody else.
 #[test]
 fn where_nobody_has_a_number_mgbd_takes_nobody_for_its_user() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mgbd = bin("mgbd");
     let unnumbered = |options: &[&str]| {
         let words = [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use mgb_catalogue::twelve;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::run;
 use object::{Object, ObjectSymbol};
@@ -78,7 +78,7 @@ int main() {
 
 #[test]
 fn structures_are_turned() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let source = node.write("calls.cu", CALLS);
     let program = node.folder().join("calls");
     let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90"]);
@@ -118,7 +118,7 @@ fn programs_of_a_toolkit_of_cuda_12() {
         eprintln!("skipped: MGB_TEST_CUDA12 names no toolkit of CUDA 12");
         return;
     };
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let build = |wrapper: &str, words: &[&str], source: PathBuf, name: &str| {
         let program = node.folder().join(name);
         let mut compile = node.command(bin(wrapper), words);

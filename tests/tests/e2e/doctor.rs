@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::{Running, command, run};
+use mgb_tests::process::{RunningProgram, command, run};
 use mgb_tests::wait;
 use serde_json::Value;
 
@@ -34,12 +34,12 @@ impl Said {
         }
     }
 
-    fn of(node: &Node, words: &[&str]) -> Said {
+    fn of(node: &PrivateNode, words: &[&str]) -> Said {
         Said::by(&mut node.mgb(&[&["doctor", "--json"], words].concat()))
     }
 
     /// Of a program alone.
-    fn about(node: &Node, program: &Path) -> Said {
+    fn about(node: &PrivateNode, program: &Path) -> Said {
         Said::of(node, &[program.to_str().expect("paths of tests are UTF-8")])
     }
 
@@ -79,7 +79,7 @@ impl Said {
 }
 
 /// Compiles C in the node's folder.
-fn compiled(node: &Node, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+fn compiled(node: &PrivateNode, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let source = node.write(&format!("{name}.c"), source);
     let output = node.folder().join(name);
     let flags = flags.iter().map(|flag| flag.to_string());
@@ -92,14 +92,14 @@ fn front() -> PathBuf {
 }
 
 /// Where a program has the driver from, with the front first as under `mgb run`.
-fn driver_of(node: &Node, program: &Path) -> String {
+fn driver_of(node: &PrivateNode, program: &Path) -> String {
     let path = std::env::join_paths([prefix().join("lib/front"), softgpu_libraries()]).expect("no colons");
     run(node.command(program, &[]).env("LD_LIBRARY_PATH", path)).success()
 }
 
 #[test]
 fn a_node_without_mgbd_is_fine() {
-    let node = Node::without_mgbd("2x64MiB");
+    let node = PrivateNode::without_mgbd("2x64MiB");
     let socket = node.socket().display().to_string();
     let said = Said::of(&node, &[]);
     said.ends_with(0)
@@ -121,7 +121,7 @@ fn a_node_without_mgbd_is_fine() {
 
 #[test]
 fn an_mgbd_that_runs_is_named_with_who_is_not_under_it() {
-    let node = Node::start("1x256MiB", "alg3");
+    let node = PrivateNode::start("1x256MiB", "alg3");
     let pid = format!("pid {} at", node.mgbd_pid());
     Said::of(&node, &[])
         .ends_with(0)
@@ -129,8 +129,8 @@ fn an_mgbd_that_runs_is_named_with_who_is_not_under_it() {
         .lacks("other programs");
     let phases = built::program("phases");
     let words = ["8", "600", "100", "wait", "4", "8"];
-    let client = Running::start(&mut node.command(&phases, &words));
-    let stranger = Running::start(node.command(&phases, &words).env("MGB", "off"));
+    let client = RunningProgram::start(&mut node.command(&phases, &words));
+    let stranger = RunningProgram::start(node.command(&phases, &words).env("MGB", "off"));
     let named = format!("phases (pid {},", stranger.pid());
     let said = wait::until("both hold memory", || {
         let said = Said::of(&node, &[]);
@@ -151,7 +151,7 @@ fn an_mgbd_that_runs_is_named_with_who_is_not_under_it() {
 
 #[test]
 fn gpus_that_are_not_shared_are_named() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let hidden = |mask: &str| {
         let mut mgb = node.mgb(&["doctor", "--json"]);
         Said::by(mgb.env("CUDA_VISIBLE_DEVICES", mask))
@@ -172,7 +172,7 @@ fn gpus_that_are_not_shared_are_named() {
 
 #[test]
 fn what_answers_in_place_of_mgbd_is_a_problem() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     fs::write(node.socket(), "a file").expect("a file of the test's own");
     Said::of(&node, &[])
         .ends_with(1)
@@ -192,7 +192,7 @@ fn what_answers_in_place_of_mgbd_is_a_problem() {
 
 #[test]
 fn a_driver_that_is_named_has_to_be_there() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let with = |driver: &Path| Said::by(node.mgb(&["doctor", "--json"]).env("MGB_DRIVER", driver));
     with(Path::new("/nowhere/libcuda.so.1")).ends_with(1).expect(
         "MGB_DRIVER",
@@ -209,7 +209,7 @@ fn a_driver_that_is_named_has_to_be_there() {
 
 #[test]
 fn a_driver_that_fails_does_not_take_the_doctor_along() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = "#include <stdlib.h>\nint nvmlInit_v2(void) { abort(); }\n";
     let broken = compiled(&node, "libnvidia-ml.so.1", source, &["-shared", "-fPIC"]);
     let mut mgb = node.mgb(&["doctor", "--json"]);
@@ -227,7 +227,7 @@ fn a_driver_that_fails_does_not_take_the_doctor_along() {
 
 #[test]
 fn limits_that_programs_would_run_into_are_named() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mgb = prefix().join("bin/mgb").display().to_string();
     let script = |limits: &str| format!("{limits}; exec {mgb} doctor --json");
     let under = |limits: &str| Said::by(&mut node.command("sh", &["-c", &script(limits)]));
@@ -243,7 +243,7 @@ fn limits_that_programs_would_run_into_are_named() {
 
 #[test]
 fn rebuilt_and_plain_programs_are_told_apart() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let vecadd = built::program("vecadd");
     let runtime = prefix().join("lib/libmgb_rt.so");
     Said::about(&node, &vecadd).ends_with(0).expect(
@@ -278,7 +278,7 @@ fn rebuilt_and_plain_programs_are_told_apart() {
 
 #[test]
 fn a_runtime_of_another_version_is_seen_in_its_file() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mut bytes = fs::read(prefix().join("lib/libmgb_rt.so")).expect("the runtime is staged");
     let at = {
         use object::{Object, ObjectSection};
@@ -306,7 +306,7 @@ fn a_runtime_of_another_version_is_seen_in_its_file() {
 /// The linker is asked as well: what is said of it is what it does.
 #[test]
 fn a_folder_of_its_own_leads_past_the_front() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let driver = compiled(
         &node,
         "libcuda.so.1",
@@ -347,7 +347,7 @@ fn a_folder_of_its_own_leads_past_the_front() {
 
 #[test]
 fn a_driver_by_its_path_leads_past_the_front() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     // Without a soname the path is what the program asks for.
     let driver = compiled(&node, "libcuda.so.1", DRIVER, &["-shared", "-fPIC"]);
     let driver = driver.display().to_string();
@@ -367,7 +367,7 @@ fn a_driver_by_its_path_leads_past_the_front() {
 
 #[test]
 fn static_programs_have_no_linker_for_the_front() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let plain = compiled(&node, "plain", "int main(void) { return 0; }\n", &["-static"]);
     Said::about(&node, &plain)
         .ends_with(0)
@@ -381,7 +381,7 @@ fn static_programs_have_no_linker_for_the_front() {
 
 #[test]
 fn rights_of_a_file_keep_the_front_out() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let library = front().display().to_string();
     let program = compiled(&node, "program", USER, &[&library]);
     let set = |mode| fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("its own");
@@ -416,7 +416,7 @@ fn rights_of_a_file_keep_the_front_out() {
 
 #[test]
 fn scripts_lead_to_what_loads_libraries() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let script = |name, text: &str| {
         let path = node.write(name, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its own");

@@ -2,22 +2,22 @@
 
 use mgb_probe::view::{HeldBack, TaskState};
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
-fn phases(node: &Node, arguments: &[&str]) -> Running {
+fn phases(node: &PrivateNode, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program("phases"), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
 }
 
 /// The GPU that holds memory of the process.
-fn gpu_of(node: &Node, pid: u32) -> u32 {
+fn gpu_of(node: &PrivateNode, pid: u32) -> u32 {
     wait::until("it holds its memory", || {
         let tasks = node.view().tasks;
         let own = tasks
@@ -29,7 +29,7 @@ fn gpu_of(node: &Node, pid: u32) -> u32 {
 
 #[test]
 fn a_drained_gpu_empties_and_others_take_the_programs() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     // Its task would go on, on the other GPU.
     node.start_mgbd_with("mgb", &["--no-move"]);
     let idle = phases(&node, &["40", "2", "2000", "wait", "10", "8"]);
@@ -66,11 +66,11 @@ fn a_drained_gpu_empties_and_others_take_the_programs() {
 
 #[test]
 fn programs_at_work_go_on_and_are_listed() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     // Its room is its own for as long as it lives.
     let go = node.folder().join("go");
     let script = format!("while ! test -e {}; do sleep 0.01; done; echo PASS", go.display());
-    let works = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &script]));
+    let works = RunningProgram::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &script]));
     wait::until("it holds its room", || {
         (node.view().tasks.len() == 1).then_some(())
     });
@@ -101,14 +101,14 @@ fn programs_at_work_go_on_and_are_listed() {
         &format!("{} 2 1 1 wait 10 8\n", built::program("phases").display()),
     );
     let jobs = jobs.to_str().expect("paths of tests are UTF-8");
-    let batch = Running::start(&mut node.mgb(&["batch", "-j", "1", jobs]));
+    let batch = RunningProgram::start(&mut node.mgb(&["batch", "-j", "1", jobs]));
     wait::until("the batch waits as well", || {
         (node.view().queue.len() == 2).then_some(())
     });
     let shown = run(&mut node.mgb(&["status"])).success();
     assert!(shown.contains("new, GPU drained"), "{shown}");
 
-    let drained = Running::start(&mut node.mgb(&["drain", "0"]));
+    let drained = RunningProgram::start(&mut node.mgb(&["drain", "0"]));
     std::fs::write(go, "").expect("a file of the test's own");
     assert_eq!(works.end().success(), "PASS\n");
     assert_eq!(
@@ -123,7 +123,7 @@ fn programs_at_work_go_on_and_are_listed() {
 
 #[test]
 fn a_gpu_that_is_not_there_is_named() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(&mut node.mgb(&["drain", "1"]));
     assert_eq!(ended.code(), 2);
     ended.failure(&["mgbd shares no GPU 1: it has GPU 0 only"]);

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 
 /// The software GPUs, and a variable that the program gets.
 const ARRANGEMENTS: [(&str, &str, &str); 4] = [
@@ -18,9 +18,9 @@ const ARRANGEMENTS: [(&str, &str, &str); 4] = [
 #[track_caller]
 pub fn is_right(program: &Path, arguments: &[&str]) {
     for (devices, name, value) in ARRANGEMENTS {
-        let node = Node::start(devices, "mgb");
+        let node = PrivateNode::start(devices, "mgb");
         let mut command = node.command(program, arguments);
-        let ended = Running::start(command.env(name, value)).end();
+        let ended = RunningProgram::start(command.env(name, value)).end();
         let what = program.display();
         assert_eq!(
             ended.code(),

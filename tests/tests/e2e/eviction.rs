@@ -4,27 +4,27 @@ use std::time::Instant;
 
 use mgb_probe::view::{Counts, TaskState};
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{trace, wait};
 use serde_json::Value;
 
 /// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel.
 const HALF_IDLE: [&str; 6] = ["40", "6", "600", "wait", "10", "8"];
 
-fn phases(node: &Node, arguments: &[&str]) -> Running {
+fn phases(node: &PrivateNode, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program("phases"), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
 }
 
 /// Two programs of which one fits: what mgbd counted, and how long both took.
 fn two_of_which_one_fits(options: &[&str]) -> (Counts, f64) {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", options);
     let start = Instant::now();
     let both = [phases(&node, &HALF_IDLE), phases(&node, &HALF_IDLE)];
@@ -49,7 +49,7 @@ fn idle_memory_makes_room_for_who_waits() {
 /// FlexGPU's rule, for comparison.
 #[test]
 fn idle_memory_makes_room_by_flexgpus_rule_too() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--evict-by", "flexgpu"]);
     assert_eq!(node.view().evicts_by.as_deref(), Some("flexgpu"));
     let both = [phases(&node, &HALF_IDLE), phases(&node, &HALF_IDLE)];
@@ -61,11 +61,11 @@ fn idle_memory_makes_room_by_flexgpus_rule_too() {
 
 #[test]
 fn people_see_which_rule_is_in_force() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd("mgb");
     assert_eq!(node.view().evicts_by.as_deref(), Some("pays"));
     drop(node);
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
     assert_eq!(node.view().evicts_by, None);
     let ended = run(&mut node.mgb(&["status"]));
@@ -83,7 +83,7 @@ fn the_host_holds_no_more_than_it_may() {
 
 #[test]
 fn who_is_evicted_is_shown_so() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let idle = phases(&node, &["40", "2", "3000", "wait", "10", "8"]);
     wait::until("it holds its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
@@ -101,17 +101,17 @@ fn who_is_evicted_is_shown_so() {
 }
 
 /// A program whose memory left once and came back: what its trace says, which is of one GPU and so many MiB.
-fn trace_of_one_eviction(gpus: &str, mib: u64) -> trace::Process {
-    let node = Node::start(gpus, "mgb");
+fn trace_of_one_eviction(gpus: &str, mib: u64) -> trace::TracedProcess {
+    let node = PrivateNode::start(gpus, "mgb");
     let file = node.folder().join("trace.jsonl");
     let mib = mib.to_string();
     let mut command = node.command(built::program("pauses"), &[&mib, "1", "3000", "10", "8"]);
-    let idle = Running::start(command.env("MGB", "require").env("MGB_TRACE", &file));
+    let idle = RunningProgram::start(command.env("MGB", "require").env("MGB_TRACE", &file));
     wait::until("it holds its memory", || {
         (node.view().gpus[0].resident_bytes > 32 << 20).then_some(())
     });
     let mut command = node.command(built::program("pauses"), &[&mib, "1", "1", "10", "8"]);
-    for running in [Running::start(command.env("MGB", "require")), idle] {
+    for running in [RunningProgram::start(command.env("MGB", "require")), idle] {
         let ended = running.end();
         assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
     }
@@ -138,10 +138,10 @@ fn many_bytes_go_through_the_ring() {
 
 #[test]
 fn a_trace_of_who_was_not_evicted_has_no_swaps() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let file = node.folder().join("trace.jsonl");
     let mut command = node.command(built::program("phases"), &["40", "2", "1", "wait", "10", "8"]);
-    is_right(Running::start(
+    is_right(RunningProgram::start(
         command.env("MGB", "require").env("MGB_TRACE", &file),
     ));
     let processes = trace::read(&file).expect("it has left a line");
@@ -151,7 +151,7 @@ fn a_trace_of_who_was_not_evicted_has_no_swaps() {
 /// A batch says for each job what left, and when it was away.
 #[test]
 fn a_batch_says_who_was_evicted() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = built::program("phases").display().to_string();
     let jobs = node.write(
         "jobs.txt",
@@ -192,7 +192,7 @@ fn a_batch_says_who_was_evicted() {
 /// A program that dies while its memory is in the host leaves nothing behind.
 #[test]
 fn who_dies_evicted_is_forgotten() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let idle = phases(&node, &["40", "2", "60000", "wait", "10", "8"]);
     wait::until("it holds its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
@@ -228,13 +228,13 @@ int main() {
 
 #[test]
 fn an_op_of_two_tasks_has_both_however_often_memory_leaves() {
-    let node = Node::start("2x128MiB", "mgb");
+    let node = PrivateNode::start("2x128MiB", "mgb");
     let source = node.write("between.cu", BETWEEN_DEVICES);
     let program = source.with_extension("");
     let paths = [&source, &program].map(|path| path.to_str().expect("paths of tests are UTF-8"));
     run(&mut node.mgb(&["clang++", "-O1", paths[0], "-o", paths[1]])).success();
     let mut command = node.command(&program, &[]);
-    is_right(Running::start(
+    is_right(RunningProgram::start(
         command.env("MGB", "require").env("MGB_EVICT_EVERY", "1"),
     ));
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use mgb_tests::built::{self, Example, LEVELS, examples};
 use mgb_tests::formula;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::run;
-use mgb_tests::report::{self, Task};
+use mgb_tests::report::{self, ReportedTask};
 
 #[test]
 fn reports_say_what_examples_say() {
@@ -28,7 +28,7 @@ fn reports_at(levels: &[&'static str]) {
         for example in examples() {
             let modules =
                 report::read(&folder.join(&example.name)).unwrap_or_else(|e| panic!("{level}: {e:#}"));
-            let tasks: Vec<Task> = modules.into_iter().flat_map(|module| module.tasks).collect();
+            let tasks: Vec<ReportedTask> = modules.into_iter().flat_map(|module| module.tasks).collect();
             let found = static_tasks(&example, &tasks).and_then(|()| lazy_reasons(&example, &tasks));
             wrong.extend(
                 found
@@ -42,7 +42,7 @@ fn reports_at(levels: &[&'static str]) {
 
 /// As many as the example says, and their formulas give at its arguments what the example says. A task that
 /// is begun several times is in the report once.
-fn static_tasks(example: &Example, tasks: &[Task]) -> Result<(), String> {
+fn static_tasks(example: &Example, tasks: &[ReportedTask]) -> Result<(), String> {
     let directives = &example.directives;
     let formulas: Vec<&String> = tasks
         .iter()
@@ -73,7 +73,7 @@ fn static_tasks(example: &Example, tasks: &[Task]) -> Result<(), String> {
 }
 
 /// Every reason that the example names; none at all where it names none.
-fn lazy_reasons(example: &Example, tasks: &[Task]) -> Result<(), String> {
+fn lazy_reasons(example: &Example, tasks: &[ReportedTask]) -> Result<(), String> {
     let found: BTreeSet<&str> = tasks
         .iter()
         .flat_map(|t| &t.reasons)
@@ -88,7 +88,7 @@ fn lazy_reasons(example: &Example, tasks: &[Task]) -> Result<(), String> {
 
 #[test]
 fn explain_prints_the_formula_and_the_reason() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let explain = |name: &str| {
         let program = built::program(name);
         run(&mut node.mgb(&["explain", program.to_str().expect("paths of tests are UTF-8")])).success()
@@ -107,7 +107,7 @@ fn explain_prints_the_formula_and_the_reason() {
 
 #[test]
 fn explain_shows_a_hint_of_the_source() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = node.write(
         "hint.cu",
         "#include <mgb.h>\n__global__ void work(int *x) { *x = 1; }\nint main() {\n  MGB_NEVER_MOVE();\n  MGB_NEVER_SHARE();\n  \
@@ -139,7 +139,7 @@ fn explain_shows_a_hint_of_the_source() {
 /// the report: with more than one architecture too, and of a whole program.
 #[test]
 fn registers_and_static_shared_memory_are_known() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/matmul.cu");
     let builds = [
         ("one", &["-c"][..]),
@@ -167,7 +167,7 @@ fn registers_and_static_shared_memory_are_known() {
 
 #[test]
 fn drawings_have_everything_that_the_report_has() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     for name in ["vecadd", "twotasks", "init_run", "symbol"] {
         let program = built::program(name);
         let program = program.to_str().expect("paths of tests are UTF-8");
@@ -218,7 +218,7 @@ fn list(value: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
 
 #[test]
 fn explain_names_what_it_cannot_read() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = node.write("notes.txt", "no program");
     let source = source.to_str().expect("paths of tests are UTF-8");
     run(&mut node.mgb(&["explain", source])).failure(&["notes.txt"]);
@@ -227,7 +227,7 @@ fn explain_names_what_it_cannot_read() {
 
 #[test]
 fn a_source_is_compiled_for_its_report() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     std::fs::create_dir(node.folder().join("inc")).expect("a folder can be made");
     node.write("inc/size.h", "#define BYTES (16 << 20)\n");
     let source = "\

@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{built, wait};
 
 /// Launches once and ends as `END` says, with 0 in any case.
@@ -33,7 +33,7 @@ fn with_failing<'a>(command: &'a mut Command, what: &str) -> &'a mut Command {
 
 #[test]
 fn a_program_says_that_its_gpu_has_failed() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let source = node.write("careless.cu", SOURCE);
     let path = |of: &std::path::Path| of.to_str().expect("paths of tests are UTF-8").to_owned();
     // It never asks; it copies and does not look; it resets the device as it ends; it does so and begins
@@ -56,7 +56,7 @@ fn a_program_says_that_its_gpu_has_failed() {
 
 #[test]
 fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
     let fails = format!("device:1@file={}", lost.display());
     let mut mgbd = node.mgbd(&[]);
@@ -69,8 +69,11 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
         command.env("MGB", "require").env("SOFTGPU_FAIL", &fails);
         command
     };
-    let both = [Running::start(&mut phases("8")), Running::start(&mut phases("8"))];
-    let [first, second] = both.each_ref().map(Running::pid);
+    let both = [
+        RunningProgram::start(&mut phases("8")),
+        RunningProgram::start(&mut phases("8")),
+    ];
+    let [first, second] = both.each_ref().map(RunningProgram::pid);
     wait::until("both hold room", || {
         let view = node.view();
         (holds(&view, first) && holds(&view, second)).then_some(())
@@ -86,7 +89,7 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
     // It fits on the lost GPU alone, and waits for the other one.
     std::fs::write(&lost, "").unwrap();
     wait::until("it is seen", || node.view().gpus[1].lost.then_some(()));
-    let third = Running::start(&mut phases("1"));
+    let third = RunningProgram::start(&mut phases("1"));
     wait::until("it waits", || (node.view().queue.len() == 1).then_some(()));
     let shown = run(&mut node.mgb(&["status"])).success();
     assert!(
@@ -103,7 +106,10 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
     let since = Instant::now();
     wait::until("it is shared again", || (!node.view().gpus[1].lost).then_some(()));
     assert!(since.elapsed() < Duration::from_secs(5));
-    let both = [Running::start(&mut phases("2")), Running::start(&mut phases("2"))];
+    let both = [
+        RunningProgram::start(&mut phases("2")),
+        RunningProgram::start(&mut phases("2")),
+    ];
     for program in both {
         let ended = program.end();
         assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
@@ -113,7 +119,7 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
 
 #[test]
 fn an_mgbd_that_finds_a_gpu_lost_shares_the_others() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
     std::fs::write(&lost, "").unwrap();
     let fails = format!("device:0@file={}", lost.display());
@@ -126,7 +132,7 @@ fn an_mgbd_that_finds_a_gpu_lost_shares_the_others() {
     let ended = run(command.env("MGB", "require").env("SOFTGPU_FAIL", &fails));
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
     node.wait_until_empty();
-    let none = Node::without_mgbd("1x64MiB");
+    let none = PrivateNode::without_mgbd("1x64MiB");
     let refused = run(none.mgbd(&[]).env("SOFTGPU_FAIL", &fails));
     assert!(
         refused.code() != 0 && refused.stderr.contains("the driver cannot reach it"),
@@ -136,7 +142,7 @@ fn an_mgbd_that_finds_a_gpu_lost_shares_the_others() {
 
 #[test]
 fn that_a_gpu_is_back_is_shown_though_nobody_is_there() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
     let mut mgbd = node.mgbd(&[]);
     node.start_mgbd_as(mgbd.env("SOFTGPU_FAIL", format!("device:1@file={}", lost.display())));
@@ -154,7 +160,7 @@ fn that_a_gpu_is_back_is_shown_though_nobody_is_there() {
 
 #[test]
 fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
     let fails = format!("device:1@file={}", lost.display());
     let mut mgbd = node.mgbd(&[]);
@@ -162,7 +168,7 @@ fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
     let line = format!("{} 20 6 100 wait 10 8\n", built::program("phases").display());
     let jobs = node.write("jobs.txt", &line.repeat(8));
     let mut batch = node.mgb(&["batch", "--again", jobs.to_str().unwrap()]);
-    let batch = Running::start(batch.env("SOFTGPU_FAIL", &fails));
+    let batch = RunningProgram::start(batch.env("SOFTGPU_FAIL", &fails));
     wait::until("somebody is on it", || {
         let view = node.view();
         view.tasks.iter().any(|task| task.gpu == 1).then_some(())
@@ -175,7 +181,7 @@ fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
 
 #[test]
 fn who_is_hit_by_a_fault_is_told_and_its_neighbours_are_not() {
-    let node = Node::start("1x256MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x256MiB:ctx=2MiB", "mgb");
     let phases = built::program("phases");
     let start = |fails: Option<&str>| {
         let mut command = node.command(&phases, &["16", "4", "20", "wait", "50", "8"]);
@@ -183,7 +189,7 @@ fn who_is_hit_by_a_fault_is_told_and_its_neighbours_are_not() {
         if let Some(fails) = fails {
             command.env("SOFTGPU_FAIL", fails);
         }
-        Running::start(&mut command)
+        RunningProgram::start(&mut command)
     };
     let neighbours = [start(None), start(None)];
     let ecc = start(Some("ecc:0@kernel=2"));

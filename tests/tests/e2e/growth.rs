@@ -5,8 +5,8 @@
 //! The sizes are the sixteenth part of those in the evaluation on a real GPU (`tests/gpu/growth.py`).
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::trace;
 
 /// What each holds and then asks for, in KiB: 3.61, 1.36, 1.88, 3.88 and 3.36, 3.09, 3.51, 2.51 GiB, by
@@ -22,16 +22,16 @@ const PROGRAMS: [(u64, u64); 4] = [
 fn four_that_grow_at_once_all_finish() {
     let program = built::program("grow");
     // 12 GiB by sixteen after four contexts of 2 MiB.
-    let node = Node::start("1x776MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x776MiB:ctx=2MiB", "mgb");
     let barrier = node.folder().join("barrier");
     std::fs::create_dir(&barrier).expect("a temporary folder can be made");
     let file = node.folder().join("trace.jsonl");
-    let running: Vec<Running> = PROGRAMS
+    let running: Vec<RunningProgram> = PROGRAMS
         .iter()
         .map(|(hold, more)| {
             let arguments = [format!("{hold}KiB"), format!("{more}KiB"), "--barrier".to_owned()];
             let mut command = node.command(&program, &[]);
-            Running::start(
+            RunningProgram::start(
                 command
                     .args(arguments)
                     .arg(&barrier)
@@ -55,7 +55,7 @@ fn four_that_grow_at_once_all_finish() {
     // Each time has an entry, but for room that was given up before there was memory in it; what left came
     // back, unless it was freed in the host.
     let processes = trace::read(&file).expect("they have left lines");
-    let swaps: Vec<&trace::Swap> = processes
+    let swaps: Vec<&trace::TracedSwap> = processes
         .iter()
         .flat_map(|process| process.tasks.iter().flat_map(|task| &task.swaps))
         .collect();

@@ -5,25 +5,25 @@ use std::process::Command;
 
 use mgb_probe::view::GpuView;
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 
 /// A node of two GPUs: of the second the driver says what stands in the file `ill`, and it has lost the first
 /// while there is a file `lost`.
-fn node(options: &[&str]) -> Node {
-    let mut node = Node::without_mgbd("2x64MiB");
+fn node(options: &[&str]) -> PrivateNode {
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     start(&mut node, options);
     node
 }
 
-fn start(node: &mut Node, options: &[&str]) {
+fn start(node: &mut PrivateNode, options: &[&str]) {
     let mut mgbd = mgbd(node, options);
     node.start_mgbd_as(&mut mgbd);
 }
 
-fn mgbd(node: &Node, options: &[&str]) -> Command {
+fn mgbd(node: &PrivateNode, options: &[&str]) -> Command {
     let folder = node.folder().display();
     let fails = format!("device:0@file={folder}/lost,health:1@file={folder}/ill");
     let mut mgbd = node.mgbd(options);
@@ -32,7 +32,7 @@ fn mgbd(node: &Node, options: &[&str]) -> Command {
 }
 
 /// One more line of the driver's.
-fn says(node: &Node, line: &str) {
+fn says(node: &PrivateNode, line: &str) {
     let path = node.folder().join("ill");
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     let mut file = file.expect("a temporary folder can be written");
@@ -43,20 +43,20 @@ fn says(node: &Node, line: &str) {
 }
 
 /// The second GPU, once this is said of it.
-fn fails(node: &Node, what: &str) -> GpuView {
+fn fails(node: &PrivateNode, what: &str) -> GpuView {
     wait::until(what, || {
         let gpu = node.view().gpus.swap_remove(1);
         gpu.fails.as_ref()?.contains(what).then_some(gpu)
     })
 }
 
-fn is_drained_for(node: &Node, what: &str) -> String {
+fn is_drained_for(node: &PrivateNode, what: &str) -> String {
     let gpu = fails(node, what);
     assert!(gpu.drained, "{gpu:?}");
     gpu.fails.unwrap_or_default()
 }
 
-fn use_again(node: &Node) {
+fn use_again(node: &PrivateNode) {
     let said = run(&mut node.mgb(&["drain", "1", "--end"])).success();
     assert_eq!(said, "GPU 1 is used again\n");
     wait::until("it is used again", || {
@@ -65,12 +65,12 @@ fn use_again(node: &Node) {
     });
 }
 
-fn phases(node: &Node, arguments: &[&str]) -> Running {
+fn phases(node: &PrivateNode, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program("phases"), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
 }
@@ -116,7 +116,7 @@ fn a_gpu_that_fails_is_drained_until_a_person_ends_that() {
 
 #[test]
 fn what_holds_as_mgbd_starts_drains_but_for_old_counts_of_errors() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     says(&node, "xid 79");
     says(&node, "ecc 3");
     says(&node, "failure");
@@ -183,7 +183,7 @@ fn the_log_says_once_why_and_nothing_of_what_programs_cause() {
 
 #[test]
 fn a_driver_without_events_is_asked_for_the_rest() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     says(&node, "no-events");
     start(&mut node, &["--no-restart"]);
     says(&node, "xid 79");
@@ -228,7 +228,7 @@ fn who_does_not_want_it_goes_on_using_such_a_gpu_and_sees_why_he_should_not() {
 
 #[test]
 fn an_mgbd_that_nobody_needs_ends_though_it_watches() {
-    let node = Node::without_mgbd("2x64MiB");
+    let node = PrivateNode::without_mgbd("2x64MiB");
     says(&node, "ecc 3");
     let ended = run(&mut mgbd(&node, &["--no-restart", "--idle-exit", "2"]));
     assert!(

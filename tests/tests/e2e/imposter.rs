@@ -5,16 +5,16 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::process::{Ended, RunningProgram, run};
 use mgb_tests::wait;
 
-use super::users::{Shared, USERS};
+use super::users::{SharedNode, USERS};
 
 const VICTIM: u32 = USERS[0];
 const ATTACKER: u32 = USERS[1];
 
 /// A folder as `/tmp` is, and in it one of this user and mode, as `/tmp/mgb-UID`.
-fn folder(shared: &Shared, name: &str, owner: u32, mode: u32) -> PathBuf {
+fn folder(shared: &SharedNode, name: &str, owner: u32, mode: u32) -> PathBuf {
     let everybodys = shared.path("tmp");
     fs::create_dir_all(&everybodys).unwrap();
     fs::set_permissions(&everybodys, Permissions::from_mode(0o1777)).unwrap();
@@ -25,7 +25,7 @@ fn folder(shared: &Shared, name: &str, owner: u32, mode: u32) -> PathBuf {
     folder
 }
 
-fn as_victim(shared: &Shared, name: &str, arguments: &[&str], socket: &Path) -> Ended {
+fn as_victim(shared: &SharedNode, name: &str, arguments: &[&str], socket: &Path) -> Ended {
     let mut command = shared.command(VICTIM, name, arguments);
     command
         .env("MGB_PREFIX", prefix(shared))
@@ -34,7 +34,7 @@ fn as_victim(shared: &Shared, name: &str, arguments: &[&str], socket: &Path) -> 
 }
 
 /// What `mgb run` looks for before it looks for mgbd, within the users' reach.
-fn prefix(shared: &Shared) -> PathBuf {
+fn prefix(shared: &SharedNode) -> PathBuf {
     let prefix = shared.path("prefix");
     if !prefix.exists() {
         for folder in ["bin", "lib/front"] {
@@ -51,17 +51,17 @@ fn prefix(shared: &Shared) -> PathBuf {
     prefix
 }
 
-fn started(shared: &Shared, owner: u32, socket: &Path) -> Running {
+fn started(shared: &SharedNode, owner: u32, socket: &Path) -> RunningProgram {
     prefix(shared);
     let mut command = shared.command(owner, "prefix/bin/mgbd", &["--serve", "all", "--no-mps"]);
-    let running = Running::start(command.env("MGB_SOCKET", socket));
+    let running = RunningProgram::start(command.env("MGB_SOCKET", socket));
     wait::until("it listens", || socket.exists().then_some(()));
     running
 }
 
 #[test]
 fn an_mgbd_of_another_user_is_not_used() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let socket = folder(&shared, "mgb-victim", ATTACKER, 0o755).join("mgbd.sock");
@@ -87,7 +87,7 @@ fn an_mgbd_of_another_user_is_not_used() {
 
 #[test]
 fn no_link_is_followed_to_where_mgbd_listens_or_its_log_is() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let own = folder(&shared, "own", VICTIM, 0o700);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{Ended, command, run};
 
@@ -41,7 +41,7 @@ int main(int argc, char **) {
 ";
 
 /// The command in the node's folder; `words` are separated by blanks.
-fn nvcc(node: &Node, words: &str) -> Command {
+fn nvcc(node: &PrivateNode, words: &str) -> Command {
     let mut command = node.command(bin("mgb-nvcc"), &["--keep-nvcc", "-arch=sm_90"]);
     command.current_dir(node.folder()).args(words.split(' '));
     command
@@ -51,10 +51,10 @@ pub fn explained(file: &Path) -> String {
     run(command(bin("mgb"), &["explain"]).arg(file)).success()
 }
 
-fn node() -> Node {
+fn node() -> PrivateNode {
     let nvcc = prefix().join("cuda/bin/nvcc");
     assert!(nvcc.is_file(), "{} is missing: run `make setup`", nvcc.display());
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("app.cu", APP);
     node.write("linked.cu", LINKED);
     node.write("host.c", "int c_code(void) { int class = 1; return class; }\n");
@@ -146,7 +146,7 @@ fn every_step_is_nvccs_own() {
     nvcc_fails(&node, "--no-such-option app.cu", &["no-such-option"]);
 }
 
-fn nvcc_fails(node: &Node, words: &str, fragments: &[&str]) {
+fn nvcc_fails(node: &PrivateNode, words: &str, fragments: &[&str]) {
     run(&mut nvcc(node, words)).failure(fragments);
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use mgb_tests::built;
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::Running;
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::RunningProgram;
 use mgb_tests::wait;
 use rustix::process::Signal;
 
@@ -36,16 +36,16 @@ fn play(settings: &[(&str, &str)]) {
     let rounds =
         env::var("MGB_KILL_ROUNDS").map_or(10, |text| text.parse().expect("MGB_KILL_ROUNDS is a number"));
     let program = built::program("phases");
-    let node = Node::start_alone("1x64MiB", "mgb");
+    let node = PrivateNode::start_alone("1x64MiB", "mgb");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut slowest, mut late, mut held) = (Duration::ZERO, 0, 0);
     let mut typical = Duration::from_millis(200);
     for round in 0..rounds {
-        let mut clients: Vec<Running> = (0..8)
+        let mut clients: Vec<RunningProgram> = (0..8)
             .map(|_| {
                 let mut command = node.command(&program, &ARGUMENTS);
                 command.env("MGB", "require").envs(settings.iter().copied());
-                Running::start(&mut command)
+                RunningProgram::start(&mut command)
             })
             .collect();
         let victim = clients.remove(random.below(8));

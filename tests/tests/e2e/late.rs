@@ -6,18 +6,18 @@ use std::process::Command;
 
 use mgb_probe::view::TaskView;
 use mgb_tests::built;
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::{Signal, geteuid};
 
-use crate::users::{Shared, USERS, is_right};
+use crate::users::{SharedNode, USERS, is_right};
 
 const TOO_LONG: &str = "a task has had its GPU memory for longer than its user may";
 
 /// A node whose mgbd has these quotas, and its log.
-fn node(devices: &str, quotas: &str) -> (Node, PathBuf) {
-    let mut node = Node::without_mgbd(devices);
+fn node(devices: &str, quotas: &str) -> (PrivateNode, PathBuf) {
+    let mut node = PrivateNode::without_mgbd(devices);
     let (quotas, log) = (node.write("quotas.toml", quotas), node.folder().join("log"));
     let options = [
         "--quotas",
@@ -30,7 +30,7 @@ fn node(devices: &str, quotas: &str) -> (Node, PathBuf) {
 }
 
 /// Works until it is ended.
-fn endless(node: &Node, before: &[&str]) -> Command {
+fn endless(node: &PrivateNode, before: &[&str]) -> Command {
     let phases = built::program("phases");
     let words = [
         before,
@@ -42,7 +42,7 @@ fn endless(node: &Node, before: &[&str]) -> Command {
     command
 }
 
-fn task_of(node: &Node, pid: u32) -> Option<TaskView> {
+fn task_of(node: &PrivateNode, pid: u32) -> Option<TaskView> {
     node.view().tasks.into_iter().find(|task| task.pid == pid)
 }
 
@@ -50,7 +50,7 @@ fn task_of(node: &Node, pid: u32) -> Option<TaskView> {
 fn who_is_late_is_shown_and_told_of_once_and_goes_on_also_under_the_next_mgbd() {
     let own = geteuid().as_raw();
     let (mut node, log) = node("1x64MiB", &format!("[users.{own}]\ntime = \"1s\"\n"));
-    let mut late = Running::start(&mut endless(&node, &[]));
+    let mut late = RunningProgram::start(&mut endless(&node, &[]));
     let pid = late.pid();
     let before = wait::until("it is late", || task_of(&node, pid).filter(TaskView::is_late));
     assert!(
@@ -108,12 +108,12 @@ fn where_the_administrator_wants_it_who_is_late_is_ended_and_nobody_else() {
         "--quotas",
         quotas.to_str().unwrap(),
     ];
-    let Some(shared) = Shared::start("1x256MiB", &options) else {
+    let Some(shared) = SharedNode::start("1x256MiB", &options) else {
         return;
     };
     let start = |uid: u32, rounds: &str| {
         let arguments = ["8", rounds, "20", "wait", "10", "8"];
-        Running::start(shared.command(uid, "phases", &arguments).env("MGB", "require"))
+        RunningProgram::start(shared.command(uid, "phases", &arguments).env("MGB", "require"))
     };
     let (late, other) = (start(first, "1000000"), start(second, "150"));
     let pid = late.pid();
@@ -134,7 +134,7 @@ fn where_the_administrator_wants_it_who_is_late_is_ended_and_nobody_else() {
     }
     std::os::unix::process::CommandExt::uid(&mut shell, first);
     std::os::unix::process::CommandExt::gid(&mut shell, first);
-    let deaf = Running::start(&mut shell);
+    let deaf = RunningProgram::start(&mut shell);
     let ended = late.end();
     assert_eq!(ended.code(), 128 + 15, "{ended:?}");
     let why = "mgb: mgbd ends this program: a task of it has had its GPU memory for longer than its user may";
@@ -199,7 +199,7 @@ fn runs_of_a_loop_that_share_a_grant_have_a_time_each() {
         node.folder().join("end"),
     );
     run(node.mgb(&["clang++", "-O1"]).arg(source).arg("-o").arg(&program)).success();
-    let mut loops = Running::start(node.command(&program, &[]).arg(&file).env("MGB", "require"));
+    let mut loops = RunningProgram::start(node.command(&program, &[]).arg(&file).env("MGB", "require"));
     let begun = node.view().uptime_ms;
     wait::until("it has gone on for longer", || {
         assert!(loops.runs());

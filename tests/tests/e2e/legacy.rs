@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::run;
 
@@ -143,8 +143,8 @@ int main() {
 }
 "#;
 
-fn node() -> Node {
-    let node = Node::start("1x64MiB", "mgb");
+fn node() -> PrivateNode {
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("calls.cu", CALLS);
     node.write("textures.cu", TEXTURES);
     node.write("bound.cu", BOUND);
@@ -156,7 +156,7 @@ fn node() -> Node {
 }
 
 /// Compiles one of the sources to an object; `words` are separated by blanks.
-fn compile(node: &Node, wrapper: &str, source: &str, words: &str) -> Command {
+fn compile(node: &PrivateNode, wrapper: &str, source: &str, words: &str) -> Command {
     let mut command = node.command(bin(wrapper), &["-c", source, "-o"]);
     let words = words.split(' ').filter(|word| !word.is_empty());
     command

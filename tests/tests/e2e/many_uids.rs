@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
-use super::users::{Shared, USERS, is_right};
+use super::users::{SharedNode, USERS, is_right};
 
 /// One of the first user's subordinate users.
 const SUBORDINATE: u32 = 300_005;
@@ -29,12 +29,12 @@ fn subordinate_users_are_charged_to_their_owner() {
         "--quotas",
         &text(&quotas),
     ];
-    let Some(mut shared) = Shared::start("1x64MiB", &options) else {
+    let Some(mut shared) = SharedNode::start("1x64MiB", &options) else {
         return;
     };
     let first = shared.phases(USERS[0], "24", "20");
     let arguments = ["24", "1", "1", "wait", "10", "8"];
-    let second = Running::start(
+    let second = RunningProgram::start(
         shared
             .command(SUBORDINATE, "phases", &arguments)
             .env("MGB", "require"),
@@ -78,7 +78,7 @@ while True:
 
 #[test]
 fn two_users_who_say_nothing_keep_nobody_out() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let full = |uid: u32| shared.path(&format!("full-{uid}"));
@@ -86,7 +86,7 @@ fn two_users_who_say_nothing_keep_nobody_out() {
         fs::write(full(uid), "").unwrap();
         let mut python = Command::new("python3");
         python.args(["-c", SILENT, &uid.to_string()]).arg(full(uid));
-        Running::start(python.env("MGB_SOCKET", shared.node.socket()))
+        RunningProgram::start(python.env("MGB_SOCKET", shared.node.socket()))
     };
     let attackers = USERS.map(start);
     wait::until("all places are taken", || {
@@ -130,7 +130,7 @@ select.select([], [], [])
 
 #[test]
 fn a_user_with_many_clients_leaves_places_to_others() {
-    let Some(mut shared) = Shared::without_mgbd("1x64MiB") else {
+    let Some(mut shared) = SharedNode::without_mgbd("1x64MiB") else {
         return;
     };
     // So few descriptors that 16 clients find a place.
@@ -145,7 +145,7 @@ fn a_user_with_many_clients_leaves_places_to_others() {
         let mut python = Command::new("python3");
         python.args(["-c", MANY, &uid.to_string()]).arg(&told);
         python.args([&opening, &mgb_probe::wire::CHANNEL_BYTES.to_string()]);
-        let running = Running::start(python.env("MGB_SOCKET", shared.node.socket()));
+        let running = RunningProgram::start(python.env("MGB_SOCKET", shared.node.socket()));
         let said = wait::until("it to be refused", || {
             let said = fs::read_to_string(&told).unwrap();
             said.ends_with('\n').then_some(said)

@@ -1,6 +1,6 @@
 //! Whether tasks may move: proven from device code, or the reason why not.
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 
 /// Kernels in files of their own each, since what a file's variables do concerns all its kernels.
@@ -40,7 +40,7 @@ const KERNELS: [(&str, &str, &str); 6] = [
 
 #[test]
 fn what_is_proven_from_device_code_is_said() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mut wrong = Vec::new();
     for (name, kernel, expected) in KERNELS {
         let source = node.write(

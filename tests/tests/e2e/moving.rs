@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::view::{Counts, TaskState};
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{trace, wait};
 
-fn start(node: &Node, name: &str, arguments: &[&str]) -> Running {
+fn start(node: &PrivateNode, name: &str, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program(name), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
 }
 
 /// The GPU of a process that holds so many MiB.
-fn gpu_of(node: &Node, pid: u32, mib: u64) -> u32 {
+fn gpu_of(node: &PrivateNode, pid: u32, mib: u64) -> u32 {
     wait::until("it holds its memory", || {
         let tasks = node.view().tasks;
         let is_it = |task: &&mgb_probe::view::TaskView| task.pid == pid && task.held_bytes >= mib << 20;
@@ -29,10 +29,10 @@ fn gpu_of(node: &Node, pid: u32, mib: u64) -> u32 {
 
 #[test]
 fn a_person_moves_a_program_there_and_back() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let file = node.folder().join("trace.jsonl");
     let mut command = node.command(built::program("phases"), &["40", "5", "600", "wait", "10", "8"]);
-    let program = Running::start(command.env("MGB", "require").env("MGB_TRACE", &file));
+    let program = RunningProgram::start(command.env("MGB", "require").env("MGB_TRACE", &file));
     let pid = program.pid().to_string();
     let first = gpu_of(&node, program.pid(), 40);
     let other = 1 - first;
@@ -59,7 +59,7 @@ fn a_person_moves_a_program_there_and_back() {
 
 #[test]
 fn people_are_told_why_a_program_stays() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let said = run(&mut node.mgb(&["move", "1", "0"]));
     assert_eq!(said.code(), 1);
     assert!(said.stderr.contains("mgbd knows no process 1"), "{said:?}");
@@ -96,7 +96,7 @@ fn people_are_told_why_a_program_stays() {
 
 /// Two programs that each fill a GPU, on one of two: what mgbd counted.
 fn two_on_one_gpu(options: &[&str]) -> Counts {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     node.start_mgbd_with("mgb", options);
     let two = [(); 2].map(|()| start(&node, "phases", &["4", "100", "1", "wait", "50", "1056"]));
     let at = two.each_ref().map(|one| gpu_of(&node, one.pid(), 4));
@@ -117,7 +117,7 @@ fn an_idle_gpu_takes_over_work() {
 
 #[test]
 fn a_task_moves_to_make_room_for_one_that_waits() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     node.start_mgbd_with("mgb", &["--no-swap"]);
     // One on each GPU, and no room for a large one on either.
     let small = [(); 2].map(|()| start(&node, "phases", &["20", "4", "1500", "wait", "10", "8"]));
@@ -143,7 +143,7 @@ fn a_task_moves_to_make_room_for_one_that_waits() {
 
 #[test]
 fn memory_comes_back_where_there_is_room() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     // No more can leave for it: it has to go where there is room.
     node.start_mgbd_with("mgb", &["--swap-memory", "45MiB"]);
     let idle = start(&node, "phases", &["40", "2", "3000", "wait", "10", "8"]);
@@ -168,7 +168,7 @@ fn memory_comes_back_where_there_is_room() {
 
 #[test]
 fn a_drained_gpu_sends_its_tasks_to_another() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let busy = start(&node, "phases", &["40", "60", "1", "wait", "10", "8"]);
     let gpu = gpu_of(&node, busy.pid(), 40);
     let said = run(&mut node.mgb(&["drain", &gpu.to_string()])).success();
@@ -190,12 +190,12 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 
 #[test]
 fn nothing_is_lost_however_often_tasks_move_and_leave() {
-    let mut node = Node::without_mgbd("3x128MiB");
+    let mut node = PrivateNode::without_mgbd("3x128MiB");
     node.start_mgbd_with("mgb", &["--move-every", "2"]);
     for (name, arguments) in PROGRAMS {
         let all = [(); 3].map(|()| {
             let mut command = node.command(built::program(name), arguments);
-            Running::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "10"))
+            RunningProgram::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "10"))
         });
         for running in all {
             let ended = running.end();
@@ -212,7 +212,7 @@ fn nothing_is_lost_however_often_tasks_move_and_leave() {
 
 #[test]
 fn room_on_both_gpus_comes_back_from_who_is_killed_on_the_way() {
-    let mut node = Node::without_mgbd("2x64MiB");
+    let mut node = PrivateNode::without_mgbd("2x64MiB");
     node.start_mgbd_with("mgb", &["--move-every", "1"]);
     let rounds = std::env::var("MGB_MOVE_ROUNDS").map_or(20, |text| text.parse().expect("a number"));
     for round in 0..rounds {
@@ -229,7 +229,7 @@ fn room_on_both_gpus_comes_back_from_who_is_killed_on_the_way() {
 #[test]
 fn programs_go_on_when_mgbd_is_killed_under_their_moves() {
     for round in 0..6 {
-        let mut node = Node::without_mgbd("2x64MiB");
+        let mut node = PrivateNode::without_mgbd("2x64MiB");
         node.start_mgbd_with("mgb", &["--move-every", "1"]);
         let one = start(&node, "phases", &["20", "40", "20", "wait", "10", "8"]);
         gpu_of(&node, one.pid(), 20);

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{built, wait};
 
 /// A name service that sleeps as long as a file is there.
@@ -41,7 +41,7 @@ int getgrouplist(const char *user, gid_t group, gid_t *groups, int *count) {
 "#;
 
 struct Service {
-    node: Node,
+    node: PrivateNode,
     /// As long as it is there nobody hears a name.
     sleeps: PathBuf,
 }
@@ -49,7 +49,7 @@ struct Service {
 impl Service {
     /// mgbd with these quotas, while no name is to be had.
     fn start(quotas: &str) -> Service {
-        let mut node = Node::without_mgbd("1x512MiB");
+        let mut node = PrivateNode::without_mgbd("1x512MiB");
         let library = library(&node);
         let (sleeps, quotas) = (node.write("sleeps", ""), node.write("quotas.toml", quotas));
         let mut mgbd = node.mgbd(&["--quotas", quotas.to_str().unwrap()]);
@@ -58,14 +58,14 @@ impl Service {
         Service { node, sleeps }
     }
 
-    fn program(&self) -> Running {
+    fn program(&self) -> RunningProgram {
         let program = built::program("phases");
         let arguments = ["8", "30", "50", "wait", "10", "8"];
-        Running::start(self.node.command(program, &arguments).env("MGB", "require"))
+        RunningProgram::start(self.node.command(program, &arguments).env("MGB", "require"))
     }
 
     /// Waits until so many of these hold room.
-    fn wait_for_holders(&self, programs: &[Running]) {
+    fn wait_for_holders(&self, programs: &[RunningProgram]) {
         wait::until("they hold room", || {
             let view = self.node.view();
             programs
@@ -89,7 +89,7 @@ impl Service {
 }
 
 /// A library that is loaded before others: names are silent as long as the file `TEST_SLEEPS` is there.
-pub(crate) fn library(node: &Node) -> PathBuf {
+pub(crate) fn library(node: &PrivateNode) -> PathBuf {
     let source = node.write("sleeps.c", SLEEPS);
     let library = Path::new(&source).with_file_name("sleeps.so");
     let mut cc = Command::new("cc");
@@ -98,7 +98,7 @@ pub(crate) fn library(node: &Node) -> PathBuf {
     library
 }
 
-fn are_right(programs: Vec<Running>) {
+fn are_right(programs: Vec<RunningProgram>) {
     for program in programs {
         let ended = program.end();
         assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");

@@ -3,12 +3,12 @@
 
 use mgb_tests::built;
 use mgb_tests::mute::Mute;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 
 #[test]
 fn one_line_of_notice_without_mgbd() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let ended = run(&mut node.command(built::program("twotasks"), &["1000", "1000"]));
     let notices = ended.stderr.lines().count();
     assert_eq!(notices, 1, "{}", ended.stderr);
@@ -19,7 +19,7 @@ fn one_line_of_notice_without_mgbd() {
 /// A program, a command and mgbd itself do their work where what they say cannot be written.
 #[test]
 fn lines_that_cannot_be_written_are_lost() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     for mute in Mute::ALL {
         let ended = mute.run(&mut node.command(built::program("twotasks"), &["1000", "1000"]));
         assert_eq!(ended.success(), "twotasks: n=1000 m=1000 PASS\n", "{mute:?}");
@@ -44,7 +44,7 @@ fn lines_that_cannot_be_written_are_lost() {
 
 #[test]
 fn off_is_silent_and_leaves_mgbd_alone() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(node
         .command(built::program("vecadd"), &["1000"])
         .env("MGB", "off"));
@@ -54,7 +54,7 @@ fn off_is_silent_and_leaves_mgbd_alone() {
 
 #[test]
 fn require_insists() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let ended = run(node
         .command(built::program("vecadd"), &["1000"])
         .env("MGB", "require"));
@@ -64,7 +64,7 @@ fn require_insists() {
 
 #[test]
 fn a_dead_socket_is_no_mgbd() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     // The holder would start another one for whoever comes.
     node.kill_holder();
     node.kill_mgbd();

@@ -2,10 +2,10 @@
 //! every optimisation level (`make test` plays two of them, `make levels-test` all).
 
 use mgb_tests::built::{self, Example, examples};
-use mgb_tests::directives::Case;
-use mgb_tests::node::Node;
+use mgb_tests::directives::ExampleRun;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
-use mgb_tests::trace::{self, Process};
+use mgb_tests::trace::{self, TracedProcess};
 
 #[test]
 fn at_level_0() {
@@ -31,7 +31,7 @@ fn at_level_3() {
 
 fn every_example(level: &'static str) {
     let folder = built::at(level);
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let mut wrong = Vec::new();
     for example in examples() {
         for (number, case) in example.directives.cases.iter().enumerate() {
@@ -55,7 +55,7 @@ fn every_example(level: &'static str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn compare(example: &Example, case: &Case, process: &Process) -> Result<(), String> {
+fn compare(example: &Example, case: &ExampleRun, process: &TracedProcess) -> Result<(), String> {
     let directives = &example.directives;
     let expected = directives.peaks_for(case).expect("the directives are right");
     if let Some(why) = &process.open {

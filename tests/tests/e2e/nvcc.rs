@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{command, run};
 
@@ -29,7 +29,7 @@ vecadd.o: $(EXAMPLES)/vecadd.cu
 
 #[test]
 fn under_make() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("Makefile", MAKEFILE);
     let mut make = node.command("make", &["-j", "2"]);
     make.arg(format!("NVCC={}", bin("mgb-nvcc").display()));
@@ -91,7 +91,7 @@ add_executable(app app.cu scale.cu host.cpp)
 
 #[test]
 fn under_cmake_any_compiler_links() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("CMakeLists.txt", MIXED);
     node.write("scale.cu", SCALE);
     node.write("host.cpp", "int half(int value) { return value / 2; }\n");
@@ -111,7 +111,7 @@ fn under_cmake_any_compiler_links() {
 
 #[test]
 fn under_cmake_as_nvcc() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("CMakeLists.txt", PROJECT);
     node.write("scale.cu", SCALE);
     node.write("host.cpp", "int half(int value) { return value / 2; }\n");
@@ -133,7 +133,7 @@ fn under_cmake_as_nvcc() {
 
 #[test]
 fn other_steps() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let nvcc = |words: &str| {
         let mut command = node.command(bin("mgb-nvcc"), &[]);
         command.current_dir(node.folder()).args(words.split(' '));
@@ -167,7 +167,7 @@ fn other_steps() {
 
 #[test]
 fn what_cannot_be_done_is_named() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let nvcc = |words: &str| {
         let mut command = node.command(bin("mgb-nvcc"), &[]);
         run(command.current_dir(node.folder()).args(words.split(' ')))
@@ -204,7 +204,7 @@ fn help_and_version() {
 /// A standard of C++ is for the sources in C++, as it is with nvcc: by themselves and beside sources in C.
 #[test]
 fn c_has_no_standard_of_cplusplus() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     node.write("half.c", "int half(int class) { return class / 2; }\n");
     node.write(
         "main.cu",
@@ -247,7 +247,7 @@ int main() {
 
 #[test]
 fn with_openmp() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("threads.cu", THREADS);
     let build = |clang: Option<&str>| {
         let words = "-O2 -arch=sm_90 -Xcompiler -fopenmp threads.cu -o threads";
@@ -341,7 +341,7 @@ int main() {
 
 #[test]
 fn clang_takes_what_only_nvcc_has() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     node.write("dialect.cu", DIALECT);
     let mut command = node.command(
         bin("mgb-nvcc"),
@@ -357,7 +357,7 @@ fn clang_takes_what_only_nvcc_has() {
 /// What nvcc includes by itself: a source that includes nothing.
 #[test]
 fn headers_of_c_are_there_without_being_included() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     node.write(
         "bare.cu",
         "int main() { time_t now = time(0); double x = 1; return !(isfinite(x) && localtime(&now) && clock() != -1); }\n",
@@ -368,7 +368,7 @@ fn headers_of_c_are_there_without_being_included() {
 
 #[test]
 fn options_that_concern_outputs() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let nvcc = |words: &str| {
         let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90"]);
         run(command.current_dir(node.folder()).args(words.split(' ')))

@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::trace;
 
 /// Allocates, has `other` fill the memory, and looks at what came.
@@ -33,13 +33,13 @@ extern "C" int other(void *, size_t) { return 0; }
 
 /// A node, and what is built in its folder.
 struct Workshop {
-    node: Node,
+    node: PrivateNode,
 }
 
 impl Workshop {
     fn new() -> Self {
         Self {
-            node: Node::start("1x64MiB", "mgb"),
+            node: PrivateNode::start("1x64MiB", "mgb"),
         }
     }
 
@@ -99,7 +99,7 @@ impl Workshop {
     }
 
     /// The same, with all that its line of trace says.
-    fn run_traced(&self, parts: &[PathBuf]) -> (String, trace::Process) {
+    fn run_traced(&self, parts: &[PathBuf]) -> (String, trace::TracedProcess) {
         let program = self.link(parts);
         let file = self.node.folder().join("trace");
         let _ = std::fs::remove_file(&file);
@@ -323,7 +323,8 @@ fn open_programs_that_are_started_directly_have_the_driver_front() {
     let (workshop, program) = grows();
     let node = &workshop.node;
     let program = program.display().to_string();
-    let start = |files: [&str; 2]| Running::start(node.command(&program, &files).current_dir(node.folder()));
+    let start =
+        |files: [&str; 2]| RunningProgram::start(node.command(&program, &files).current_dir(node.folder()));
     let both = [start(["one", "two"]), start(["two", "one"])];
     for running in both {
         let ended = running.end();

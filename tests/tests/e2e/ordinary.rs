@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mgb_tests::prefix::prefix;
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 use object::{Object, ObjectSymbol, SymbolKind};
 
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -20,7 +20,9 @@ fn compiled(source: &Path, level: &str, with_pass: bool, folder: &Path) -> Vec<u
         compile.arg(format!("-fpass-plugin={}/lib/libmgb_pass.so", prefix().display()));
     }
     // Clang alone may take most of a minute where other tests run beside it.
-    Running::start(&mut compile).end_within(COMPILE_TIMEOUT).success();
+    RunningProgram::start(&mut compile)
+        .end_within(COMPILE_TIMEOUT)
+        .success();
     std::fs::read(output).expect("the object file can be read")
 }
 

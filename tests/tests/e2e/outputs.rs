@@ -1,7 +1,7 @@
 //! Every example prints the same and succeeds: under MGB, with `MGB=off`, and with no mgbd at all.
 
 use mgb_tests::built::{self, examples};
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use mgb_tests::trace;
 
@@ -27,7 +27,7 @@ fn every_example(mut prepare: impl FnMut(&str, &[&str]) -> std::process::Command
 
 #[test]
 fn under_mgb() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     every_example(|program, arguments| {
         let mut words = vec!["run", program];
         words.extend(arguments);
@@ -38,7 +38,7 @@ fn under_mgb() {
 
 #[test]
 fn with_all_tasks_lazy() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let file = node.folder().join("trace");
     every_example(|program, arguments| {
         let mut command = node.command(program, arguments);
@@ -54,7 +54,7 @@ fn with_all_tasks_lazy() {
 
 #[test]
 fn off() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     every_example(|program, arguments| {
         let mut command = node.command(program, arguments);
         command.env("MGB", "off");
@@ -64,6 +64,6 @@ fn off() {
 
 #[test]
 fn without_mgbd() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     every_example(|program, arguments| node.command(program, arguments));
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use mgb_probe::view::GpuView;
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 const MIB: u64 = 1 << 20;
@@ -20,17 +20,17 @@ fn past_the_front(command: &mut Command) -> &mut Command {
 
 /// Starts the example with 32 MiB of its own and a workspace of 64 MiB, and gives the files that it waits
 /// for.
-fn start(node: &Node, turn: u32) -> (Running, [PathBuf; 2]) {
+fn start(node: &PrivateNode, turn: u32) -> (RunningProgram, [PathBuf; 2]) {
     let files = ["takes", "ends"].map(|file| node.folder().join(format!("{file}{turn}")));
     let mut command = node.command(built::program("workspace"), &["32", "64"]);
     command.args(&files).env("MGB", "require");
-    (Running::start(past_the_front(&mut command)), files)
+    (RunningProgram::start(past_the_front(&mut command)), files)
 }
 
 /// The mgbd that a command starts ends when it has been idle: what it learned must not end with it.
 #[test]
 fn the_next_mgbd_knows_what_a_library_took() {
-    let mut node = Node::start("1x190MiB:ctx=2MiB", "mgb");
+    let mut node = PrivateNode::start("1x190MiB:ctx=2MiB", "mgb");
     let (first, files) = start(&node, 1);
     touch(&files[0]);
     wait::until("the overhead is seen", || {
@@ -106,14 +106,14 @@ fn touch(file: &Path) {
     fs::write(file, "").expect("a temporary folder can be written");
 }
 
-fn gpu(node: &Node) -> GpuView {
+fn gpu(node: &PrivateNode) -> GpuView {
     node.view().gpus[0].clone()
 }
 
 #[test]
 fn a_neighbour_does_not_take_what_a_library_will_need() {
     // The program and its workspace fit beside a neighbour of 50 MiB, and not beside one of 100.
-    let node = Node::start("1x190MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x190MiB:ctx=2MiB", "mgb");
     let neighbour = |mib: &str| {
         let mut command = node.command(built::program("phases"), &[mib, "1", "0"]);
         command.env("MGB", "require");
@@ -135,7 +135,7 @@ fn a_neighbour_does_not_take_what_a_library_will_need() {
         (gpu(&node).reserved_bytes >= 32 * MIB).then_some(())
     });
     assert!(gpu(&node).headroom_bytes >= 63 * MIB, "{:?}", gpu(&node));
-    let waits = Running::start(&mut neighbour("100"));
+    let waits = RunningProgram::start(&mut neighbour("100"));
     wait::until("the neighbour waits", || {
         (!node.view().queue.is_empty()).then_some(())
     });
@@ -152,7 +152,7 @@ fn a_neighbour_does_not_take_what_a_library_will_need() {
 /// ever.
 #[test]
 fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
-    let node = Node::start("1x190MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x190MiB:ctx=2MiB", "mgb");
     let source = node.write("greedy.cu", GREEDY);
     let program = node.folder().join("greedy");
     run(node.mgb(&["clang++", "-O1"]).arg(source).arg("-o").arg(&program)).success();
@@ -163,7 +163,7 @@ fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
     let front = node.mgb(&["run", &program.display().to_string()]);
     for (name, mut command) in [("past", past), ("alone", alone), ("front", front)] {
         let file = node.folder().join(name);
-        let running = Running::start(command.arg(&file));
+        let running = RunningProgram::start(command.arg(&file));
         wait::until("the workspace is seen", || {
             let gpu = gpu(&node);
             let seen = if name == "past" {
@@ -180,8 +180,8 @@ fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
 }
 
 /// An mgbd for which 16 MiB beside what was granted are too much.
-fn with_limit(more: &[&str]) -> Node {
-    let mut node = Node::without_mgbd("1x190MiB:ctx=2MiB");
+fn with_limit(more: &[&str]) -> PrivateNode {
+    let mut node = PrivateNode::without_mgbd("1x190MiB:ctx=2MiB");
     node.start_mgbd_with("mgb", &[&["--overhead-limit", "16MiB"], more].concat());
     node
 }

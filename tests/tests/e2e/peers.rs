@@ -11,12 +11,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::users::USERS;
-use mgb_probe::hello::Answer;
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::wire::{CHANNEL_BYTES, Opening};
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::numbered::Numbered;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -66,7 +66,7 @@ fn connect(socket: &Path, uid: Option<u32>) -> (Child, UnixStream, OwnedFd) {
 }
 
 /// Says what a client says first; what mgbd answers.
-fn greet(line: &OwnedFd) -> Answer {
+fn greet(line: &OwnedFd) -> HelloAnswer {
     let memory = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).unwrap();
     rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
@@ -86,7 +86,7 @@ fn greet(line: &OwnedFd) -> Answer {
 
 #[test]
 fn another_process_with_the_number_of_one_that_connected_is_no_client() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let (mut child, ends, line) = connect(&node.socket(), None);
     drop(ends);
     assert!(child.wait().expect("it ends").success());
@@ -95,8 +95,8 @@ fn another_process_with_the_number_of_one_that_connected_is_no_client() {
         return;
     };
     match greet(&line) {
-        Answer::Refused { reason, .. } => assert!(reason.contains("has ended"), "{reason}"),
-        Answer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
+        HelloAnswer::Refused { reason, .. } => assert!(reason.contains("has ended"), "{reason}"),
+        HelloAnswer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
     }
     assert!(other.runs());
 }
@@ -107,13 +107,13 @@ fn a_process_that_has_become_another_users_is_no_client() {
         eprintln!("left out: only root can be several users");
         return;
     }
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     std::fs::set_permissions(node.folder(), Permissions::from_mode(0o755)).expect("it is ours");
     node.start_mgbd_with("mgb", &["--serve", "all"]);
     let (mut child, ends, line) = connect(&node.socket(), Some(USERS[0]));
     match greet(&line) {
-        Answer::Refused { reason, .. } => assert!(reason.contains("another user's"), "{reason}"),
-        Answer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
+        HelloAnswer::Refused { reason, .. } => assert!(reason.contains("another user's"), "{reason}"),
+        HelloAnswer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
     }
     drop(ends);
     assert!(child.wait().expect("it ends").success());
@@ -125,9 +125,9 @@ fn a_process_that_mgbd_does_not_see_is_no_client() {
         eprintln!("left out: only root can make PID namespaces here");
         return;
     }
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mut command = node.command("unshare", &["--pid", "--fork", "--kill-child", "--mount-proc"]);
-    let mgbd = Running::start(command.arg(bin("mgbd")));
+    let mgbd = RunningProgram::start(command.arg(bin("mgbd")));
     let line = wait::until("mgbd to listen", || {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let line = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
@@ -135,8 +135,8 @@ fn a_process_that_mgbd_does_not_see_is_no_client() {
         rustix::net::connect(&line, &address).ok().map(|()| line)
     });
     match greet(&line) {
-        Answer::Refused { reason, .. } => assert!(reason.contains("another PID namespace"), "{reason}"),
-        Answer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
+        HelloAnswer::Refused { reason, .. } => assert!(reason.contains("another PID namespace"), "{reason}"),
+        HelloAnswer::Hello(hello) => panic!("it is client {:?}", hello.client_pid),
     }
     let mut inside = node.command("nsenter", &["--pid", "--mount", "--target"]);
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", mgbd.pid())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 
 use crate::assumed::{self, play};
 
@@ -18,7 +18,7 @@ const WAYS: [&str; 7] = [
 ];
 
 /// The program, with these proofs taken for granted.
-fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
+fn build(node: &PrivateNode, level: &str, assumed: &str) -> PathBuf {
     assumed::build(node, "published/addresses.cu", level, assumed)
 }
 
@@ -26,7 +26,7 @@ fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
 fn what_is_kept_is_there_for_other_tasks() {
     let mut wrong = Vec::new();
     for gpus in ["1x64MiB", "2x64MiB"] {
-        let node = Node::start(gpus, "mgb");
+        let node = PrivateNode::start(gpus, "mgb");
         for level in ["-O0", "-O2"] {
             let program = build(&node, level, "");
             for way in WAYS {
@@ -46,7 +46,7 @@ fn what_is_kept_is_there_for_other_tasks() {
 /// The test above would notice if the pass proved nothing: each way fails at least once in a few runs.
 #[test]
 fn without_the_proof_it_faults() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = build(&node, "-O2", "escape");
     for way in WAYS {
         let mut runs = (0..20).map(|_| play(&node, &program, way));

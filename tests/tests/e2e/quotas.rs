@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mgb_probe::limited::Limited;
-use mgb_tests::node::{Node, holds};
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::{PrivateNode, holds};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{built, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::users::{Shared, USERS, is_right};
+use crate::users::{SharedNode, USERS, is_right};
 
 /// Writes quotas where any number of nodes at once may each have their own.
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
@@ -21,7 +21,7 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-fn reload(node: &Node) {
+fn reload(node: &PrivateNode) {
     let pid = Pid::from_raw(node.mgbd_pid() as i32).expect("it runs");
     kill_process(pid, Signal::HUP).expect("it can be told");
 }
@@ -41,9 +41,9 @@ fn owners(said: &str) -> Vec<(u64, u64, u64)> {
         .collect()
 }
 
-fn phases(shared: &Shared, uid: u32, rounds: &str) -> Running {
+fn phases(shared: &SharedNode, uid: u32, rounds: &str) -> RunningProgram {
     let arguments = ["8", rounds, "50", "wait", "10", "8"];
-    Running::start(shared.command(uid, "phases", &arguments).env("MGB", "require"))
+    RunningProgram::start(shared.command(uid, "phases", &arguments).env("MGB", "require"))
 }
 
 #[test]
@@ -51,10 +51,10 @@ fn a_user_has_no_more_than_the_file_says_and_others_go_on() {
     let [first, second] = USERS;
     let (_folder, quotas) = file(&format!("[users.{first}]\ntasks = 1\n"));
     let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
-    let Some(mut shared) = Shared::start("1x512MiB", &options) else {
+    let Some(mut shared) = SharedNode::start("1x512MiB", &options) else {
         return;
     };
-    let own: Vec<Running> = (0..4).map(|_| phases(&shared, first, "6")).collect();
+    let own: Vec<RunningProgram> = (0..4).map(|_| phases(&shared, first, "6")).collect();
     let other = phases(&shared, second, "60");
     wait::until("somebody waits for the quota", || {
         let view = shared.node.view();
@@ -64,7 +64,7 @@ fn a_user_has_no_more_than_the_file_says_and_others_go_on() {
     wait::until("the other one has its task", || {
         holds(&shared.node.view(), other.pid()).then_some(())
     });
-    let running = |shared: &Shared| {
+    let running = |shared: &SharedNode| {
         let view = shared.node.view();
         let own = view.tasks.iter().filter(|task| task.uid == first);
         own.filter(|task| task.warps > 0).count()
@@ -117,14 +117,14 @@ fn who_would_be_one_too_many_that_wait_is_told_so_also_by_the_next_mgbd() {
     let most = |waiting: u32| format!("[users.{first}]\ntasks = 1\nwaiting = {waiting}\n");
     let (_folder, quotas) = file(&most(1));
     let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
-    let Some(mut shared) = Shared::start("1x512MiB", &options) else {
+    let Some(mut shared) = SharedNode::start("1x512MiB", &options) else {
         return;
     };
     let has_it = phases(&shared, first, "100000");
     wait::until("it has its task", || {
         holds(&shared.node.view(), has_it.pid()).then_some(())
     });
-    let waiting = |shared: &Shared, count: usize| {
+    let waiting = |shared: &SharedNode, count: usize| {
         wait::until("so many wait", || {
             let queue = shared.node.view().queue;
             let for_tasks = queue.iter().filter(|wait| wait.limited == Some(Limited::Tasks));
@@ -170,7 +170,7 @@ fn who_would_be_one_too_many_that_wait_is_told_so_also_by_the_next_mgbd() {
 fn what_is_beyond_the_quota_by_itself_is_told_so() {
     let own = rustix::process::geteuid().as_raw();
     let (_folder, quotas) = file(&format!("[users.{own}]\nbytes = \"40MiB\"\ngpus = 1\n"));
-    let mut node = Node::without_mgbd("2x128MiB");
+    let mut node = PrivateNode::without_mgbd("2x128MiB");
     node.start_mgbd_with("mgb", &["--quotas", quotas.to_str().unwrap()]);
     let phases = |mib| {
         let program = built::program("phases");
@@ -192,7 +192,7 @@ fn what_is_beyond_the_quota_by_itself_is_told_so() {
 
 #[test]
 fn mistakes_in_the_file_are_told_before_anything_starts() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let (_folder, quotas) = file("[default]\ntasks = \"many\"\n");
     let said = run(&mut node.mgbd(&["--quotas", quotas.to_str().unwrap()]));
     said.failure(&["[default]: tasks: `many` is no number"]);
@@ -211,12 +211,12 @@ fn gpus_that_are_kept_for_some_are_seen_and_used_by_those_alone() {
     let kept = format!("{kept}\"1-1\" = [\"user:{second}\"]\n");
     let (_folder, quotas) = file(&kept);
     let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
-    let Some(mut shared) = Shared::start("4x64MiB", &options) else {
+    let Some(mut shared) = SharedNode::start("4x64MiB", &options) else {
         return;
     };
-    let own: Vec<Running> = (0..4).map(|_| phases(&shared, first, "100000")).collect();
-    let others: Vec<Running> = (0..4).map(|_| phases(&shared, second, "100000")).collect();
-    let gpus = |shared: &Shared, uid: u32| {
+    let own: Vec<RunningProgram> = (0..4).map(|_| phases(&shared, first, "100000")).collect();
+    let others: Vec<RunningProgram> = (0..4).map(|_| phases(&shared, second, "100000")).collect();
+    let gpus = |shared: &SharedNode, uid: u32| {
         let view = shared.node.view();
         let own = view.tasks.iter().filter(|task| task.uid == uid);
         own.map(|task| task.gpu).collect::<Vec<u32>>()
@@ -251,9 +251,9 @@ fn gpus_that_are_kept_for_some_are_seen_and_used_by_those_alone() {
     // All is kept for others now: who waits, and who comes, is told so.
     let large = || {
         let arguments = ["40", "100000", "50", "wait", "10", "8"];
-        Running::start(shared.command(first, "phases", &arguments).env("MGB", "require"))
+        RunningProgram::start(shared.command(first, "phases", &arguments).env("MGB", "require"))
     };
-    let at_work: Vec<Running> = (0..3).map(|_| large()).collect();
+    let at_work: Vec<RunningProgram> = (0..3).map(|_| large()).collect();
     wait::until("each has a GPU", || {
         (gpus(&shared, first).len() == 3).then_some(())
     });

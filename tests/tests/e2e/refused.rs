@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::Command;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 
 /// Runs the rest where `/etc` is the folder `$1`.
 const IN_ETC: &str = r#"set -e; etc=$1; shift; mount --bind "$etc" /etc; exec "$@""#;
 
 /// A copy of `/etc` with that file.
-fn etc(node: &Node, text: &str) -> std::path::PathBuf {
+fn etc(node: &PrivateNode, text: &str) -> std::path::PathBuf {
     let etc = node.folder().join("etc");
     let mut copy = Command::new("cp");
     assert!(copy.args(["-a", "/etc"]).arg(&etc).status().unwrap().success());
@@ -22,7 +22,7 @@ fn etc(node: &Node, text: &str) -> std::path::PathBuf {
     etc
 }
 
-fn under(node: &Node, etc: &Path, program: &Path, arguments: &[&str]) -> Command {
+fn under(node: &PrivateNode, etc: &Path, program: &Path, arguments: &[&str]) -> Command {
     let mut words = vec!["--mount", "sh", "-c", IN_ETC, "sh", etc.to_str().unwrap()];
     words.push(program.to_str().expect("paths of tests are UTF-8"));
     words.extend(arguments);
@@ -35,7 +35,7 @@ fn a_program_without_mgbd_ends_where_the_administrator_wants_it() {
         eprintln!("left out: only root can say what is in /etc");
         return;
     }
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let vecadd = built::program("vecadd");
     let etc = etc(&node, "without-mgbd = \"native\"\n");
     let file = etc.join("mgb/client.toml");

@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use mgb_probe::Client;
 use mgb_tests::built;
-use mgb_tests::node::{Node, holds};
+use mgb_tests::node::{PrivateNode, holds};
 use mgb_tests::numbered::Numbered;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 
-fn start(node: &Node, name: &str, arguments: &[&str]) -> Running {
+fn start(node: &PrivateNode, name: &str, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program(name), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
 }
 
 #[test]
 fn who_waits_keeps_his_place() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let first = start(&node, "phases", &["40", "2", "4000", "wait", "10", "8"]);
     wait::until("it holds room", || holds(&node.view(), first.pid()).then_some(()));
     let mut others = Vec::new();
@@ -62,7 +62,7 @@ fn who_waits_keeps_his_place() {
 
 #[test]
 fn who_starts_while_there_is_none_finds_the_next_one() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let old = node.mgbd_pid();
     kill(old);
     // Nobody needs it until this one comes.
@@ -77,7 +77,7 @@ fn who_starts_while_there_is_none_finds_the_next_one() {
 }
 
 /// Ends a node's mgbd, whose number is free afterwards, and waits for the next one; both numbers.
-fn replace_and_reap(node: &mut Node) -> (u32, u32) {
+fn replace_and_reap(node: &mut PrivateNode) -> (u32, u32) {
     let old = node.mgbd_pid();
     node.kill_mgbd();
     let next = wait::until("another mgbd", || {
@@ -89,7 +89,7 @@ fn replace_and_reap(node: &mut Node) -> (u32, u32) {
 
 #[test]
 fn a_third_one_comes_though_the_number_of_the_first_is_anothers() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let program = start(&node, "phases", &["20", "30", "100", "wait", "10", "8"]);
     wait::until("it holds room", || {
         holds(&node.view(), program.pid()).then_some(())
@@ -112,7 +112,7 @@ fn a_third_one_comes_though_the_number_of_the_first_is_anothers() {
 
 #[test]
 fn a_socket_without_a_folder_in_its_name_is_gone_on_with() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", &["--socket", "mgbd.sock"]);
     let program = start(&node, "phases", &["20", "10", "100", "wait", "10", "8"]);
     wait::until("it holds room", || {
@@ -125,7 +125,7 @@ fn a_socket_without_a_folder_in_its_name_is_gone_on_with() {
 
 #[test]
 fn the_next_build_is_found_by_the_name_that_mgbd_was_started_by() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     let at = |name: &str| node.folder().join(name);
     let (link, builds) = (at("mgbd"), [at("mgbd-1"), at("mgbd-2")]);
     for build in &builds {
@@ -148,7 +148,7 @@ fn the_next_build_is_found_by_the_name_that_mgbd_was_started_by() {
 
 #[test]
 fn a_lock_that_is_held_for_a_moment_keeps_nobody_down() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     // As the holder of a killed one has it, which clears away.
     let path = mgb_probe::lock_path(&node.socket());
     let lock = std::fs::File::create(&path).expect("a file");
@@ -158,7 +158,7 @@ fn a_lock_that_is_held_for_a_moment_keeps_nobody_down() {
         let mut files = files.filter_map(|file| std::fs::read_link(file.path()).ok());
         files.any(|file| file == path).then_some(())
     };
-    let mut mgbd = Running::start(&mut node.mgbd(&[]));
+    let mut mgbd = RunningProgram::start(&mut node.mgbd(&[]));
     let pid = mgbd.pid();
     wait::until("it comes to the lock", || {
         has_it(pid).or_else(|| (!mgbd.runs()).then_some(()))
@@ -173,7 +173,7 @@ fn a_lock_that_is_held_for_a_moment_keeps_nobody_down() {
 
 #[test]
 fn a_lock_file_that_is_removed_lets_no_second_one_in() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let program = start(&node, "phases", &["20", "10", "100", "wait", "10", "8"]);
     wait::until("it holds room", || {
         holds(&node.view(), program.pid()).then_some(())
@@ -189,7 +189,7 @@ fn a_lock_file_that_is_removed_lets_no_second_one_in() {
 
 #[test]
 fn a_suspension_ends_with_its_process_though_no_mgbd_saw_that() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let one = start(&node, "phases", &["20", "300", "400", "wait", "10", "8"]);
     let other = start(&node, "phases", &["20", "20", "200", "wait", "10", "8"]);
     for program in [&one, &other] {
@@ -216,7 +216,7 @@ fn a_suspension_ends_with_its_process_though_no_mgbd_saw_that() {
 
 #[test]
 fn nobody_is_started_for_nobody() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     is_right(start(&node, "vecadd", &[]));
     node.wait_until_empty();
     node.kill_mgbd();
@@ -236,7 +236,7 @@ fn nobody_is_started_for_nobody() {
 
 #[test]
 fn what_people_want_holds_on() {
-    let mut node = Node::start("2x64MiB", "mgb");
+    let mut node = PrivateNode::start("2x64MiB", "mgb");
     let one = start(&node, "phases", &["20", "3", "400", "wait", "10", "8"]);
     wait::until("it holds room", || holds(&node.view(), one.pid()).then_some(()));
     run(&mut node.mgb(&["drain", "1"])).success();
@@ -257,10 +257,10 @@ fn what_people_want_holds_on() {
 
 #[test]
 fn a_batch_goes_on() {
-    let mut node = Node::start("2x64MiB", "mgb");
+    let mut node = PrivateNode::start("2x64MiB", "mgb");
     let line = format!("{} 20 6 100 wait 10 8\n", built::program("phases").display());
     let jobs = node.write("jobs.txt", &line.repeat(8));
-    let batch = Running::start(&mut node.mgb(&["batch", jobs.to_str().unwrap()]));
+    let batch = RunningProgram::start(&mut node.mgb(&["batch", jobs.to_str().unwrap()]));
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(500));
         node.replace_mgbd(Signal::KILL);

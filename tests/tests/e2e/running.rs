@@ -2,13 +2,13 @@
 //! who ends when a batch is stopped.
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The mgbd that a command has started on this node.
-fn started_mgbd(node: &Node) -> Option<Pid> {
+fn started_mgbd(node: &PrivateNode) -> Option<Pid> {
     let ended = run(&mut node.mgb(&["status", "--json"]));
     let view: serde_json::Value = serde_json::from_str(&ended.stdout).ok()?;
     Pid::from_raw(view["mgbd_pid"].as_i64()? as i32)
@@ -16,11 +16,11 @@ fn started_mgbd(node: &Node) -> Option<Pid> {
 
 #[test]
 fn run_starts_an_mgbd_if_none_runs() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let vecadd = built::program("vecadd");
     let program = vecadd.to_str().expect("paths of tests are UTF-8");
-    let start = || Running::start(node.mgb(&["run", program, "1000"]).env("MGB", "require"));
-    let running: Vec<Running> = (0..3).map(|_| start()).collect();
+    let start = || RunningProgram::start(node.mgb(&["run", program, "1000"]).env("MGB", "require"));
+    let running: Vec<RunningProgram> = (0..3).map(|_| start()).collect();
     for program in running {
         assert_eq!(program.end().success(), "vecadd: n=1000 PASS\n");
     }
@@ -31,7 +31,7 @@ fn run_starts_an_mgbd_if_none_runs() {
 
 #[test]
 fn a_whole_process_sees_the_gpu_it_was_granted() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let show = "echo $CUDA_VISIBLE_DEVICES $MGB";
     let shown = run(&mut node.mgb(&["run", "--need", "8MiB", "sh", "-c", show])).success();
     let (uuid, mode) = shown.trim().split_once(' ').expect("two words");
@@ -46,14 +46,14 @@ fn a_whole_process_sees_the_gpu_it_was_granted() {
 
 #[test]
 fn a_whole_process_keeps_its_room_until_it_ends() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let go = node.folder().join("go");
     let wait = format!("while ! test -e {}; do sleep 0.01; done", go.display());
-    let first = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &wait]));
+    let first = RunningProgram::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &wait]));
     wait::until("the first holds its room", || {
         (node.view().tasks.len() == 1).then_some(())
     });
-    let mut second = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "true"]));
+    let mut second = RunningProgram::start(&mut node.mgb(&["run", "--need", "40MiB", "true"]));
     wait::until("the second waits", || {
         (node.view().queue.len() == 1).then_some(())
     });
@@ -66,11 +66,11 @@ fn a_whole_process_keeps_its_room_until_it_ends() {
 
 #[test]
 fn a_stopped_batch_stops_its_jobs_and_nothing_else() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let phases = built::program("phases").display().to_string();
-    let neighbour = Running::start(&mut node.command(&phases, &["4", "6", "400", "wait", "4", "8"]));
+    let neighbour = RunningProgram::start(&mut node.command(&phases, &["4", "6", "400", "wait", "4", "8"]));
     let jobs = node.write("jobs.txt", &format!("{phases} 4 600 100 wait 4 8\n").repeat(6));
-    let batch = Running::start(node.mgb(&["batch", "-j", "3", "--json"]).arg(jobs));
+    let batch = RunningProgram::start(node.mgb(&["batch", "-j", "3", "--json"]).arg(jobs));
     let pid = neighbour.pid();
     wait::until("three jobs hold room", || {
         let tasks = node.view().tasks;
@@ -106,7 +106,7 @@ fn a_stopped_batch_stops_its_jobs_and_nothing_else() {
 
 #[test]
 fn what_has_left_the_process_tree_is_charged_once() {
-    let node = Node::start("1x128MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x128MiB:ctx=2MiB", "mgb");
     let [takes, ends] = ["takes", "ends"].map(|file| node.folder().join(file));
     // The daemon's parent ends at once, so that it is nobody's child in the task.
     let script = format!(
@@ -115,7 +115,7 @@ fn what_has_left_the_process_tree_is_charged_once() {
         takes.display(),
         ends = ends.display(),
     );
-    let first = Running::start(&mut node.mgb(&["run", "--need", "70MiB", "sh", "-c", &script]));
+    let first = RunningProgram::start(&mut node.mgb(&["run", "--need", "70MiB", "sh", "-c", &script]));
     std::fs::write(&takes, "").expect("a temporary file can be written");
     let free = || node.view().gpus[0].driver_free_bytes.unwrap_or(0) >> 20;
     wait::until("the daemon has its memory", || (free() < 64).then_some(()));

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use mgb_probe::Client;
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
@@ -27,14 +27,14 @@ fn heard(systemd: &UnixDatagram) -> String {
 
 #[test]
 fn systemd_hears_that_mgbd_is_ready_lives_and_stops() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let socket = node.folder().join("notify");
     let systemd = UnixDatagram::bind(&socket).expect("a socket");
     systemd
         .set_read_timeout(Some(Duration::from_secs(20)))
         .expect("a timeout");
     let mut command = node.mgbd(&[]);
-    let mgbd = Running::start(
+    let mgbd = RunningProgram::start(
         command
             .env("NOTIFY_SOCKET", &socket)
             .env("WATCHDOG_USEC", "200000"),
@@ -62,11 +62,11 @@ fn systemd_hears_that_mgbd_is_ready_lives_and_stops() {
 
 #[test]
 fn programs_that_come_before_mgbd_wait_at_systemds_socket() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let listener = systemds_socket(&node);
-    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
+    let program = RunningProgram::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
     std::thread::sleep(Duration::from_millis(300));
-    let mgbd = Running::start(&mut activated(&node, listener));
+    let mgbd = RunningProgram::start(&mut activated(&node, listener));
     let ended = program.end();
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
     mgbd.signal(Signal::TERM);
@@ -76,9 +76,9 @@ fn programs_that_come_before_mgbd_wait_at_systemds_socket() {
 
 #[test]
 fn systemds_socket_keeps_its_name_when_mgbd_is_killed() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let listener = systemds_socket(&node);
-    let mgbd = Running::start(&mut activated(&node, listener.try_clone().expect("a descriptor")));
+    let mgbd = RunningProgram::start(&mut activated(&node, listener.try_clone().expect("a descriptor")));
     wait::until("mgbd is ready", || Client::observe(&node.socket()).ok().map(drop));
     mgbd.signal(Signal::KILL);
     drop(mgbd);
@@ -87,8 +87,8 @@ fn systemds_socket_keeps_its_name_when_mgbd_is_killed() {
     assert!(node.socket().exists(), "the name is systemd's");
     let lock = mgb_probe::lock_path(&node.socket());
     assert_eq!(std::fs::read_to_string(lock).expect("it stays"), "");
-    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
-    let mgbd = Running::start(&mut activated(&node, listener));
+    let program = RunningProgram::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
+    let mgbd = RunningProgram::start(&mut activated(&node, listener));
     let ended = program.end();
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
     mgbd.signal(Signal::TERM);
@@ -97,13 +97,13 @@ fn systemds_socket_keeps_its_name_when_mgbd_is_killed() {
 
 #[test]
 fn an_mgbd_that_a_service_has_started_is_started_again() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     // Built before: the holder waits for 5 s only.
     let vecadd = built::program("vecadd");
     // As a job of cron's has it: systemd has started cron.
     let mut command = node.mgbd(&[]);
     command.env("INVOCATION_ID", "0123456789abcdef0123456789abcdef");
-    let mgbd = Running::start(command.env("SYSTEMD_EXEC_PID", "1"));
+    let mgbd = RunningProgram::start(command.env("SYSTEMD_EXEC_PID", "1"));
     let client = wait::until("mgbd is ready", || Client::observe(&node.socket()).ok());
     let old = client.hello().mgbd_pid;
     mgbd.signal(Signal::KILL);
@@ -117,7 +117,7 @@ fn an_mgbd_that_a_service_has_started_is_started_again() {
 }
 
 /// Whether the holder of a node's mgbd was told how to start it again.
-fn starts_again(node: &Node) -> bool {
+fn starts_again(node: &PrivateNode) -> bool {
     let holder = wait::until("a holder", || node.holder_pid());
     let line = std::fs::read(format!("/proc/{holder}/cmdline")).expect("it runs");
     // mgbd hold SOCKET CONTROL, and how.
@@ -138,8 +138,8 @@ fn who_is_started_again_by_systemd_is_not_by_its_holder() {
     // A job of cron's.
     let other = format!("SYSTEMD_EXEC_PID=1 {mgbd}; exit $?");
     for (line, expected) in [(itself, false), (wrapped, false), (ready, false), (other, true)] {
-        let node = Node::without_mgbd("1x64MiB");
-        let running = Running::start(&mut node.command("sh", &["-c", &line]));
+        let node = PrivateNode::without_mgbd("1x64MiB");
+        let running = RunningProgram::start(&mut node.command("sh", &["-c", &line]));
         wait::until("mgbd is ready", || Client::observe(&node.socket()).ok().map(drop));
         assert_eq!(starts_again(&node), expected, "{line}");
         run(&mut node.mgb(&["stop"])).success();
@@ -149,11 +149,11 @@ fn who_is_started_again_by_systemd_is_not_by_its_holder() {
 
 #[test]
 fn whom_the_next_mgbd_serves_its_socket_serves() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
     std::fs::set_permissions(node.folder(), Permissions::from_mode(0o755)).expect("it is ours");
     for (serve, then) in [("all", 0o666), ("own", 0o600), ("all", 0o666)] {
-        let mgbd = Running::start(&mut node.mgbd(&["--serve", serve, "--no-restart"]));
+        let mgbd = RunningProgram::start(&mut node.mgbd(&["--serve", serve, "--no-restart"]));
         wait::until("mgbd is ready", || {
             let client = Client::observe(&node.socket()).ok()?;
             (client.hello().mgbd_pid == mgbd.pid()).then_some(())
@@ -165,7 +165,7 @@ fn whom_the_next_mgbd_serves_its_socket_serves() {
 }
 
 /// A socket at which systemd listens for mgbd.
-fn systemds_socket(node: &Node) -> OwnedFd {
+fn systemds_socket(node: &PrivateNode) -> OwnedFd {
     let listener = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -179,7 +179,7 @@ fn systemds_socket(node: &Node) -> OwnedFd {
 }
 
 /// mgbd as systemd starts it for a socket.
-fn activated(node: &Node, listener: OwnedFd) -> Command {
+fn activated(node: &PrivateNode, listener: OwnedFd) -> Command {
     // The shell has the pid that mgbd has then.
     let line = format!(
         "LISTEN_PID=$$ SYSTEMD_EXEC_PID=$$ LISTEN_FDS=1 exec {}",
@@ -203,7 +203,7 @@ fn as_third(command: &mut Command, file: OwnedFd) {
 
 #[test]
 fn settings_are_taken_from_a_file_and_checked() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     let file = node.write(
         "mgbd.toml",
         "policy = \"sa\"\ncapacity = \"32MiB\"\nno-move = true\n",
@@ -234,7 +234,7 @@ fn the_units_are_right_as_far_as_systemd_can_say() {
         eprintln!("left out: no systemd-analyze here");
         return;
     }
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let units = mgb_tests::prefix::repository().join("systemd");
     for name in ["mgbd.service", "mgbd.socket", "mgb-driver.service"] {
         let text = std::fs::read_to_string(units.join(name)).expect("it is there");

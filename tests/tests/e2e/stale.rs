@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 
@@ -42,7 +42,7 @@ impl Edition {
         [FIRST, device, device_header, host, host_header]
     }
 
-    fn write(self, node: &Node) {
+    fn write(self, node: &PrivateNode) {
         let Edition { host, device, .. } = self;
         let source = format!(
             "#include <cstdio>\n\
@@ -97,13 +97,13 @@ impl Edition {
     }
 }
 
-fn wrapper(node: &Node, name: &str, words: &str) -> Command {
+fn wrapper(node: &PrivateNode, name: &str, words: &str) -> Command {
     let mut command = node.command(bin(name), &[]);
     command.current_dir(node.folder()).args(words.split_whitespace());
     command
 }
 
-fn read(node: &Node, name: &str) -> String {
+fn read(node: &PrivateNode, name: &str) -> String {
     std::fs::read_to_string(node.folder().join(name)).expect("the compiler has written it")
 }
 
@@ -114,7 +114,7 @@ const WRAPPERS: [(&str, &str); 2] = [
 ];
 
 fn check_with_ccache(mode: Option<&str>) {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     for (name, arch) in WRAPPERS {
         for edition in Edition::all() {
             edition.write(&node);
@@ -151,7 +151,7 @@ fn ccache_sees_every_edit_in_rules_for_make() {
 /// sccache asks for text without lines or blanks, or with includes alone expanded; ccache for text in a file.
 #[test]
 fn preprocessed_text_is_that_of_both_compilations() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     for (name, arch) in WRAPPERS {
         for options in [
             "",
@@ -194,7 +194,7 @@ fn preprocessed_text_is_that_of_both_compilations() {
 fn nvcc_kept_prints_the_text_of_host_code_too() {
     let nvcc = prefix().join("cuda/bin/nvcc");
     assert!(nvcc.is_file(), "{} is missing: run `make setup`", nvcc.display());
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     FIRST.write(&node);
     let printed = run(&mut wrapper(
         &node,
@@ -224,7 +224,7 @@ fn prerequisites(text: &str) -> Vec<String> {
 
 #[test]
 fn rules_for_make_name_headers_of_device_code() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     FIRST.write(&node);
     for (name, arch) in WRAPPERS {
         let check = |text: &str, how: &str| {

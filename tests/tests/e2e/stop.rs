@@ -1,16 +1,16 @@
 //! `mgb stop`: mgbd ends, programs go on.
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 #[test]
 fn stop_says_who_still_runs_and_they_run_to_their_end() {
-    let mut node = Node::start("1x64MiB", "mgb");
+    let mut node = PrivateNode::start("1x64MiB", "mgb");
     let go = node.folder().join("go");
     let wait = format!("while ! test -e {}; do sleep 0.01; done; echo PASS", go.display());
-    let runs = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &wait]));
+    let runs = RunningProgram::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &wait]));
     wait::until("it holds its room", || {
         (node.view().tasks.len() == 1).then_some(())
     });
@@ -18,7 +18,7 @@ fn stop_says_who_still_runs_and_they_run_to_their_end() {
     let program = vecadd.to_str().expect("paths of tests are UTF-8");
     // 36 MiB.
     let mut command = node.mgb(&["run", program, "3000000"]);
-    let waits = Running::start(command.env("MGB", "require"));
+    let waits = RunningProgram::start(command.env("MGB", "require"));
     wait::until("another waits", || (node.view().queue.len() == 1).then_some(()));
     let said = run(&mut node.mgb(&["stop"])).success();
     assert!(node.stop_mgbd().status.success());

@@ -6,16 +6,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::process::{Ended, RunningProgram, run};
 use mgb_tests::wait;
 
 const MIB: u64 = 1 << 20;
 
 /// Runs a script in a mount namespace of its own; `None`: only root can. It has mgbd as `$MGBD`, mgb as
 /// `$COMMAND` and a program that was built with MGB as `$PROGRAM`.
-fn in_own_mounts(node: &Node, script: &str) -> Option<Ended> {
+fn in_own_mounts(node: &PrivateNode, script: &str) -> Option<Ended> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("left out: only root can mount");
         return None;
@@ -28,7 +28,7 @@ fn in_own_mounts(node: &Node, script: &str) -> Option<Ended> {
 
 #[test]
 fn without_room_for_a_view_it_says_so_and_does_not_start() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let script = "mount -t tmpfs -o size=64k none /dev/shm && exec timeout 20 $MGBD";
     if let Some(ended) = in_own_mounts(&node, script) {
         ended.failure(&["failed to make the node view", "is /dev/shm there and writable?"]);
@@ -37,7 +37,7 @@ fn without_room_for_a_view_it_says_so_and_does_not_start() {
 
 #[test]
 fn with_a_full_disk_it_says_so_and_does_not_start() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let script = "mkdir full && mount -t tmpfs -o size=16k,mode=755 none full && cat /dev/zero > full/fill
         MGB_SOCKET=$PWD/full/mgbd.sock exec timeout 20 $MGBD";
     if let Some(ended) = in_own_mounts(&node, script) {
@@ -47,7 +47,7 @@ fn with_a_full_disk_it_says_so_and_does_not_start() {
 
 #[test]
 fn a_disk_that_fills_up_under_it_harms_nobody() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     // Killed, the next one has no room for its note, nor for what it remembers.
     let script =
         "mkdir full && mount -t tmpfs -o size=256k,mode=755 none full && export MGB_SOCKET=$PWD/full/mgbd.sock
@@ -68,7 +68,7 @@ fn a_disk_that_fills_up_under_it_harms_nobody() {
 
 #[test]
 fn few_descriptors_are_enough_for_few_programs() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let script = "ulimit -n 300; $MGBD > log 2>&1 & sleep 1
         for one in 1 2 3 4 5 6 7 8; do MGB=require $PROGRAM 1000; done
         $COMMAND stop; cat log";
@@ -78,7 +78,7 @@ fn few_descriptors_are_enough_for_few_programs() {
 }
 
 /// A program in a PID namespace of its own, as containers have them: it sees none of the node's processes.
-fn in_own_pids(node: &Node, program: &str, arguments: &[&str]) -> Command {
+fn in_own_pids(node: &PrivateNode, program: &str, arguments: &[&str]) -> Command {
     let path = built::program(program);
     let inside = [
         "--pid",
@@ -98,11 +98,11 @@ fn programs_in_pid_namespaces_are_served_and_their_deaths_seen() {
         eprintln!("left out: only root can make PID namespaces here");
         return;
     }
-    let node = Node::start("1x64MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB:ctx=2MiB", "mgb");
     // Three of which two fit at once.
     let three = [(); 3].map(|()| {
         let arguments = ["24", "4", "200", "wait", "50", "8"];
-        Running::start(&mut in_own_pids(&node, "phases", &arguments))
+        RunningProgram::start(&mut in_own_pids(&node, "phases", &arguments))
     });
     for one in three {
         let ended = one.end();
@@ -110,7 +110,7 @@ fn programs_in_pid_namespaces_are_served_and_their_deaths_seen() {
     }
     node.wait_until_empty();
     // Each was known by the number that the node knows it by.
-    let killed = Running::start(&mut in_own_pids(
+    let killed = RunningProgram::start(&mut in_own_pids(
         &node,
         "phases",
         &["24", "1", "60000", "wait", "50", "8"],
@@ -193,13 +193,13 @@ fn what_a_control_group_has_no_room_for_stays_on_its_gpu() {
         eprintln!("left out: no control group with a limit of memory can be made here");
         return;
     };
-    let node = Node::start("1x64MiB:ctx=2MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB:ctx=2MiB", "mgb");
     // It is idle until the file is there, and has all the host memory by then that it wants.
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.path.display());
     let program = built::program("workspace").to_string_lossy().into_owned();
     let file = node.folder().join("goes-on").to_string_lossy().into_owned();
     let idle = ["-c", &enter, "sh", &program, "40", "1", &file, &file];
-    let idle = Running::start(node.command("sh", &idle).env("MGB", "require"));
+    let idle = RunningProgram::start(node.command("sh", &idle).env("MGB", "require"));
     let holds = || {
         node.view()
             .tasks
@@ -219,7 +219,7 @@ fn what_a_control_group_has_no_room_for_stays_on_its_gpu() {
     let limit = before + 16 * MIB;
     std::fs::write(group.path.join(group.limit), limit.to_string()).expect("root may limit it");
     let phases = built::program("phases");
-    let waits = Running::start(&mut node.command(&phases, &["40", "1", "1", "wait", "10", "8"]));
+    let waits = RunningProgram::start(&mut node.command(&phases, &["40", "1", "1", "wait", "10", "8"]));
     wait::until("it was asked to make room", || {
         let counts = node.view().counts;
         (counts.evictions_failed + counts.evicted > 0).then_some(())

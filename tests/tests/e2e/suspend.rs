@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use mgb_probe::view::{HeldBack, NodeView, TaskState};
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
 /// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel: hardly any idle
 /// time.
 const AT_WORK: [&str; 6] = ["40", "40", "50", "wait", "10", "8"];
 
-fn phases(node: &Node, arguments: &[&str]) -> Running {
+fn phases(node: &PrivateNode, arguments: &[&str]) -> RunningProgram {
     let mut command = node.command(built::program("phases"), arguments);
-    Running::start(command.env("MGB", "require"))
+    RunningProgram::start(command.env("MGB", "require"))
 }
 
-fn is_right(running: Running) {
+fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
 }
 
-fn until_it_holds_40_mib(node: &Node) {
+fn until_it_holds_40_mib(node: &PrivateNode) {
     wait::until("it holds its memory", || {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
     });
 }
 
 /// What `mgb` prints, as lines; it succeeds.
-fn said(node: &Node, arguments: &[&str]) -> Vec<String> {
+fn said(node: &PrivateNode, arguments: &[&str]) -> Vec<String> {
     let text = run(&mut node.mgb(arguments)).success();
     text.lines().map(str::to_owned).collect()
 }
@@ -41,7 +41,7 @@ fn state(view: &NodeView, pid: u32) -> Option<TaskState> {
 
 #[test]
 fn a_suspended_program_leaves_the_gpu_and_ends_right_after_it_is_resumed() {
-    let mut node = Node::without_mgbd("1x64MiB");
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
     // Nobody is evicted for others here: who comes next has room by the suspension alone.
     node.start_mgbd_with("mgb", &["--no-swap"]);
     let mut first = phases(&node, &AT_WORK);
@@ -80,7 +80,7 @@ fn a_suspended_program_leaves_the_gpu_and_ends_right_after_it_is_resumed() {
 
 #[test]
 fn a_program_that_waits_is_not_served_while_it_is_suspended() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let first = phases(&node, &AT_WORK);
     until_it_holds_40_mib(&node);
     let waits = phases(&node, &["40", "1", "1", "wait", "10", "8"]);
@@ -104,13 +104,13 @@ fn a_program_that_waits_is_not_served_while_it_is_suspended() {
 
 #[test]
 fn a_job_is_suspended_as_a_whole() {
-    let node = Node::start("1x128MiB", "mgb");
+    let node = PrivateNode::start("1x128MiB", "mgb");
     let program = built::program("phases");
     let program = program.to_str().expect("paths of tests are UTF-8");
     let [size, rest @ ..] = AT_WORK;
     let one = format!("{program} {size} {}", rest.join(" "));
     let script = format!("{one} & {one} & wait");
-    let job = Running::start(node.mgb(&["run", "sh", "-c", &script]).env("MGB", "require"));
+    let job = RunningProgram::start(node.mgb(&["run", "sh", "-c", &script]).env("MGB", "require"));
     wait::until("both hold their memory", || {
         (node.view().gpus[0].resident_bytes >= 80 << 20).then_some(())
     });
@@ -150,7 +150,7 @@ fn a_job_is_suspended_as_a_whole() {
 
 #[test]
 fn a_suspended_program_that_is_killed_is_forgotten() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let first = phases(&node, &AT_WORK);
     until_it_holds_40_mib(&node);
     said(&node, &["suspend", &first.pid().to_string()]);
@@ -170,7 +170,7 @@ fn a_suspended_program_that_is_killed_is_forgotten() {
 
 #[test]
 fn who_is_not_there_or_not_suspended_is_named() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     // No process has this number: the kernel's limit is lower.
     for command in ["suspend", "resume"] {
         let ended = run(&mut node.mgb(&[command, "999999999"]));
@@ -193,8 +193,8 @@ fn who_is_not_there_or_not_suspended_is_named() {
 
 #[test]
 fn what_cannot_leave_is_said_with_the_reason() {
-    let node = Node::start("1x64MiB", "mgb");
-    let runs = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "sleep", "60"]));
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let runs = RunningProgram::start(&mut node.mgb(&["run", "--need", "40MiB", "sleep", "60"]));
     wait::until("it holds its room", || {
         (node.view().tasks.len() == 1).then_some(())
     });

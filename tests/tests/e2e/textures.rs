@@ -1,8 +1,8 @@
 //! Programs with textures and surfaces: the same natively and under MGB, alone and where memory is short; and
 //! what they get wrong has a name.
 
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 
 /// Reads an image by a texture of an array, writes what it reads by a surface, and looks the result up by a
 /// texture of linear memory, which has been somewhere else meanwhile. Prints sums, which a model checks.
@@ -129,7 +129,7 @@ int main(int, char **argv) {
 }
 "#;
 
-fn build(node: &Node, source: &str) -> String {
+fn build(node: &PrivateNode, source: &str) -> String {
     let source = node.write("source.cu", source);
     let program = node.folder().join("program");
     let path = |of: &std::path::Path| of.to_str().expect("paths of tests are UTF-8").to_owned();
@@ -147,7 +147,7 @@ fn build(node: &Node, source: &str) -> String {
 
 #[test]
 fn textures_read_the_same_natively_and_under_mgb() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = build(&node, SOURCE);
     let natively = run(node.command(&program, &["2"]).env("MGB", "off")).success();
     assert!(natively.starts_with("sum "), "{natively}");
@@ -159,9 +159,9 @@ fn textures_read_the_same_natively_and_under_mgb() {
 /// Each holds 24 MiB of 40: they take turns, and what a texture reads has been in the host meanwhile.
 #[test]
 fn textures_read_the_same_where_memory_is_short() {
-    let node = Node::start("1x40MiB", "mgb");
+    let node = PrivateNode::start("1x40MiB", "mgb");
     let program = build(&node, SOURCE);
-    let start = || Running::start(node.command(&program, &["12"]).env("MGB", "require"));
+    let start = || RunningProgram::start(node.command(&program, &["12"]).env("MGB", "require"));
     let running = [start(), start(), start()];
     let printed = running.map(|one| one.end().success());
     assert!(printed.iter().all(|text| text.starts_with("sum ")), "{printed:?}");
@@ -170,7 +170,7 @@ fn textures_read_the_same_where_memory_is_short() {
 
 #[test]
 fn what_a_program_gets_wrong_has_a_name() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let program = build(&node, WRONG);
     for (what, code, says) in [
         ("outside", "cudaErrorLaunchFailure", "none at byte 64"),

@@ -2,8 +2,8 @@
 
 use mgb_probe::Client;
 use mgb_tests::built;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::wait;
 
 /// As many as have it at once.
@@ -13,13 +13,13 @@ const OTHERS: usize = 4;
 fn a_program_waits_for_its_turn_at_the_driver() {
     let program = built::program("vecadd");
     // Alone: the others' turns end by time, and it is to ask before.
-    let node = Node::start_alone("1x64MiB", "mgb");
+    let node = PrivateNode::start_alone("1x64MiB", "mgb");
     let others: Vec<Client> = (0..OTHERS)
         .map(|_| Client::connect(&node.socket()).expect("mgbd takes clients"))
         .collect();
     let turns: Vec<_> = others.iter().map(|client| client.turn(false)).collect();
     let mut command = node.command(program, &["1000"]);
-    let mut program = Running::start(command.env("MGB", "require"));
+    let mut program = RunningProgram::start(command.env("MGB", "require"));
     wait::until("it waits for its turn", || {
         (node.view().starting == 1).then_some(())
     });

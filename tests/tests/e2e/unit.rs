@@ -8,7 +8,7 @@ use mgb_tests::prefix::{bin, repository};
 use mgb_tests::process::run;
 use rustix::process::Signal;
 
-use crate::users::{Shared, USERS, is_right};
+use crate::users::{SharedNode, USERS, is_right};
 
 /// In tenths, what `systemd-analyze security` may count against it.
 const MAX_EXPOSURE: u32 = 20;
@@ -50,7 +50,7 @@ fn capabilities() -> String {
 
 #[test]
 fn with_the_rights_of_its_unit_it_serves_several_users() {
-    let Some(mut shared) = Shared::without_mgbd("1x64MiB") else {
+    let Some(mut shared) = SharedNode::without_mgbd("1x64MiB") else {
         return;
     };
     // As the unit has it, as far as a test may: processes of others are not seen but by its capabilities.

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
 use mgb_probe::Client;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::{built, wait};
 use rustix::process::Signal;
 
@@ -36,7 +36,7 @@ fn full_pipe() -> (OwnedFd, File) {
     (read, file)
 }
 
-fn is_served(node: &Node) {
+fn is_served(node: &PrivateNode) {
     let said = run(node
         .command(built::program("vecadd"), &["1000"])
         .env("MGB", "require"))
@@ -46,10 +46,10 @@ fn is_served(node: &Node) {
 
 #[test]
 fn a_log_that_nobody_reads_keeps_nobody_waiting() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     built::program("vecadd");
     let (read, write) = full_pipe();
-    let mgbd = Running::start_with(
+    let mgbd = RunningProgram::start_with(
         &mut node.mgbd(&[]),
         Stdio::from(write.try_clone().expect("a file")),
     );
@@ -63,10 +63,10 @@ fn a_log_that_nobody_reads_keeps_nobody_waiting() {
 
 #[test]
 fn who_reads_the_log_late_reads_all_of_it() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     built::program("vecadd");
     let (read, write) = full_pipe();
-    let mgbd = Running::start_with(&mut node.mgbd(&[]), Stdio::from(write));
+    let mgbd = RunningProgram::start_with(&mut node.mgbd(&[]), Stdio::from(write));
     wait::until("mgbd serves", || Client::observe(&node.socket()).ok().map(drop));
     is_served(&node);
     let reader = std::thread::spawn(move || {
@@ -89,7 +89,7 @@ fn who_reads_the_log_late_reads_all_of_it() {
 
 #[test]
 fn systemd_that_reads_nothing_keeps_nobody_waiting_and_hears_it_later() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     built::program("vecadd");
     let path = node.folder().join("notify");
     let systemd = UnixDatagram::bind(&path).expect("a socket");
@@ -98,7 +98,7 @@ fn systemd_that_reads_nothing_keeps_nobody_waiting_and_hears_it_later() {
     others.set_nonblocking(true).expect("it is a socket");
     fill(|| others.send(b"x"));
     let mut command = node.mgbd(&[]);
-    let mgbd = Running::start(command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
+    let mgbd = RunningProgram::start(command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
     wait::until("mgbd serves", || Client::observe(&node.socket()).ok().map(drop));
     is_served(&node);
     let mut buffer = [0; 4096];

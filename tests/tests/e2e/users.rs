@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mgb_tests::built;
-use mgb_tests::node::{Node, holds};
+use mgb_tests::node::{PrivateNode, holds};
 use mgb_tests::prefix::{bin, prefix, softgpu_libraries};
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,25 +19,25 @@ pub(crate) const USERS: [u32; 2] = [20_001, 20_002];
 
 /// A node whose folder others can enter, with copies of what they run: the repository may be out of their
 /// reach.
-pub(crate) struct Shared {
-    pub(crate) node: Node,
+pub(crate) struct SharedNode {
+    pub(crate) node: PrivateNode,
 }
 
-impl Shared {
+impl SharedNode {
     /// `None`: this is not root.
-    pub(crate) fn start(devices: &str, options: &[&str]) -> Option<Shared> {
-        let mut shared = Shared::without_mgbd(devices)?;
+    pub(crate) fn start(devices: &str, options: &[&str]) -> Option<SharedNode> {
+        let mut shared = SharedNode::without_mgbd(devices)?;
         shared.node.start_mgbd_with("mgb", options);
         Some(shared)
     }
 
-    /// As [`Shared::start`], but for the mgbd.
-    pub(crate) fn without_mgbd(devices: &str) -> Option<Shared> {
+    /// As [`SharedNode::start`], but for the mgbd.
+    pub(crate) fn without_mgbd(devices: &str) -> Option<SharedNode> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("left out: only root can start programs of several users");
             return None;
         }
-        let node = Node::without_mgbd(devices);
+        let node = PrivateNode::without_mgbd(devices);
         let folder = node.folder().to_owned();
         let open =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
@@ -64,7 +64,7 @@ impl Shared {
             fs::copy(&file, &copy).expect("a file can be copied");
             open(&copy, 0o755);
         }
-        Some(Shared { node })
+        Some(SharedNode { node })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -77,9 +77,9 @@ impl Shared {
         command
     }
 
-    pub(crate) fn phases(&self, uid: u32, mib: &str, rounds: &str) -> Running {
+    pub(crate) fn phases(&self, uid: u32, mib: &str, rounds: &str) -> RunningProgram {
         let arguments = [mib, rounds, "100", "wait", "10", "8"];
-        let running = Running::start(self.command(uid, "phases", &arguments).env("MGB", "require"));
+        let running = RunningProgram::start(self.command(uid, "phases", &arguments).env("MGB", "require"));
         wait::until("it holds room", || {
             holds(&self.node.view(), running.pid()).then_some(())
         });
@@ -102,7 +102,7 @@ impl Shared {
     }
 }
 
-pub(crate) fn is_right(running: Running) {
+pub(crate) fn is_right(running: RunningProgram) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
 }
@@ -126,7 +126,7 @@ fn tasks(view: &Value) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn users_share_gpus_and_see_and_order_their_own_programs() {
-    let Some(mut shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(mut shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let programs = USERS.map(|uid| shared.phases(uid, "20", "40"));
@@ -176,14 +176,14 @@ fn users_share_gpus_and_see_and_order_their_own_programs() {
 /// Numbers of jobs under Slurm are known to all: who says another user's has no part in it.
 #[test]
 fn who_says_another_user_s_job_has_no_part_in_it() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let job = format!("{:016x}", mgb_probe::slurm_step(4660, 0));
     let start = |uid| {
         let arguments = ["8", "40", "100", "wait", "10", "8"];
         let mut command = shared.command(uid, "phases", &arguments);
-        let program = Running::start(command.env("MGB", "require").env("MGB_JOB", &job));
+        let program = RunningProgram::start(command.env("MGB", "require").env("MGB_JOB", &job));
         wait::until("it holds room", || {
             holds(&shared.node.view(), program.pid()).then_some(())
         });
@@ -209,7 +209,7 @@ fn who_says_another_user_s_job_has_no_part_in_it() {
 
 #[test]
 fn nobody_reads_or_replaces_what_is_not_his() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let program = shared.phases(USERS[0], "8", "20");
@@ -266,7 +266,7 @@ fn memories(pid: u32) -> Vec<(u64, String)> {
 }
 
 /// A client has its channel's memory; the journal and others' channels it has not.
-fn has_its_own_channel_alone(shared: &Shared, client: u32) {
+fn has_its_own_channel_alone(shared: &SharedNode, client: u32) {
     let other = shared.phases(USERS[1], "8", "20");
     let [own, others, mgbds] = [client, other.pid(), shared.node.mgbd_pid()].map(memories);
     let is_of = |all: &[(u64, String)], one: &(u64, String)| all.iter().any(|of| of.0 == one.0);
@@ -285,7 +285,7 @@ fn has_its_own_channel_alone(shared: &Shared, client: u32) {
 
 #[test]
 fn a_view_that_logind_removes_is_made_again() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let program = shared.phases(USERS[0], "8", "20");
@@ -307,7 +307,7 @@ fn a_view_that_logind_removes_is_made_again() {
 
 #[test]
 fn a_group_is_served_and_others_are_not() {
-    let Some(shared) = Shared::start("1x64MiB", &["--serve", "group:daemon"]) else {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "group:daemon"]) else {
         return;
     };
     let socket = shared.node.socket();
@@ -327,7 +327,7 @@ fn a_folder_that_others_cannot_enter_is_named() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     fs::set_permissions(node.folder(), Permissions::from_mode(0o700)).unwrap();
     let said = run(&mut node.mgbd(&["--serve", "all"]));
     said.failure(&["cannot be entered by others"]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 use mgb_tests::report;
@@ -15,7 +15,7 @@ fn sources() -> PathBuf {
 }
 
 /// The program made in a fresh folder of the node, with these flags for compiles and for the link.
-fn made(node: &Node, compile: &str, link: &str, more: &[&str]) -> PathBuf {
+fn made(node: &PrivateNode, compile: &str, link: &str, more: &[&str]) -> PathBuf {
     let folder = node.folder().join(format!("made{}", compile.replace(' ', "")));
     std::fs::create_dir(&folder).expect("a fresh folder");
     let mut make = Command::new("make");
@@ -38,7 +38,7 @@ fn made(node: &Node, compile: &str, link: &str, more: &[&str]) -> PathBuf {
 /// The source, kind and peak of each task.
 fn tasks(program: &Path) -> Vec<(String, String, Option<String>)> {
     let modules = report::read(program).expect("the program has a report");
-    let of = |module: report::Module| {
+    let of = |module: report::ModuleReport| {
         let source = module.source;
         module
             .tasks
@@ -53,14 +53,14 @@ fn count(program: &Path, kind: &str) -> usize {
 }
 
 #[track_caller]
-fn check(node: &Node, program: &Path) {
+fn check(node: &PrivateNode, program: &Path) {
     check_program(program);
     assert_eq!(run(&mut node.command(program, &["1000"])).success(), "PASS\n");
 }
 
 #[test]
 fn files_become_one_program_under_make() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let apart = made(&node, "-O2", "", &[]);
     assert_eq!(count(&apart, "static"), 0, "{:?}", tasks(&apart));
     check(&node, &apart);
@@ -79,7 +79,7 @@ fn files_become_one_program_under_make() {
 
 #[test]
 fn files_become_one_program_under_cmake() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let build = node.folder().join("cmake");
     let mut configure = node.command(
         "cmake",
@@ -105,7 +105,7 @@ fn files_become_one_program_under_cmake() {
 
 #[test]
 fn explain_names_the_file_of_each_line() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let program = made(&node, "-O1 -flto", "-flto", &[]);
     let explain = |file: &Path| node.mgb(&["explain", file.to_str().expect("paths of tests are UTF-8")]);
     let shown = run(&mut explain(&program)).success();
@@ -118,7 +118,7 @@ fn explain_names_the_file_of_each_line() {
 
 #[test]
 fn files_of_either_kind_are_linked_together() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let program = made(&node, "-O2 -flto", "-flto", &["CPP_FLAGS=-fno-lto"]);
     // main.cpp sees nothing of the others, and they nothing of it.
     assert_eq!(count(&program, "static"), 0, "{:?}", tasks(&program));
@@ -130,7 +130,7 @@ fn files_of_either_kind_are_linked_together() {
 
 #[test]
 fn shared_libraries_and_partial_links_are_whole_for_themselves() {
-    let node = Node::start("2x64MiB", "mgb");
+    let node = PrivateNode::start("2x64MiB", "mgb");
     let first = made(&node, "-O2 -fPIC -flto", "-flto", &[]);
     let folder = first.parent().expect("is in a folder");
     let clang = |words: &[&str]| {
@@ -164,7 +164,7 @@ fn shared_libraries_and_partial_links_are_whole_for_themselves() {
 
 #[test]
 fn only_lld_links_what_is_left_to_the_link() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = node.write(
         "one.cu",
         "#include <cuda_runtime.h>\nint main() { return cudaFree(nullptr); }\n",

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{command, run};
 use object::Object;
@@ -43,14 +43,14 @@ pub fn check_program(program: &Path) {
 }
 
 /// Runs `vecadd` on the node, and checks what it prints.
-pub fn check_output(node: &Node, program: &Path) {
+pub fn check_output(node: &PrivateNode, program: &Path) {
     let ended = run(&mut node.command(program, &["1000"]));
     assert_eq!(ended.success(), "vecadd: n=1000 PASS\n");
 }
 
 #[test]
 fn compile_and_link_together() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = built::program("vecadd");
     check_program(&program);
     check_output(&node, &program);
@@ -58,7 +58,7 @@ fn compile_and_link_together() {
 
 #[test]
 fn compile_and_link_apart() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = node.folder().join("apart/vecadd");
     let mut make = built::make("examples", "-O1", &node.folder().join("apart"));
     run(make.arg("LINK=apart").arg(&program)).success();
@@ -69,7 +69,7 @@ fn compile_and_link_apart() {
 #[test]
 fn under_cmake() {
     assert!(which("cmake").is_some(), "cmake is missing: run `make setup`");
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let build = node.folder().join("cmake");
     let mut configure = node.command("cmake", &["-DCMAKE_CUDA_ARCHITECTURES=90"]);
     configure.arg("-DCMAKE_CUDA_FLAGS=--offload-arch=sm_90");
@@ -88,7 +88,7 @@ fn under_cmake() {
 }
 
 /// The object of an example, to be linked in several ways.
-fn vecadd_object(node: &Node) -> PathBuf {
+fn vecadd_object(node: &PrivateNode) -> PathBuf {
     let object = node.folder().join("vecadd.o");
     let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", "-c"]);
     run(compile
@@ -101,7 +101,7 @@ fn vecadd_object(node: &Node) -> PathBuf {
 
 #[test]
 fn a_static_libcudart_becomes_the_shared_one() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let object = vecadd_object(&node);
     for library in ["-lcudart_static", "-l:libcudart_static.a", "-lcudart"] {
         let program = node.folder().join("vecadd");
@@ -114,7 +114,7 @@ fn a_static_libcudart_becomes_the_shared_one() {
 
 #[test]
 fn objects_are_linked_whatever_a_makefile_calls_cuda_path() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let object = vecadd_object(&node);
     let program = node.folder().join("vecadd");
     let mut link = node.command(bin("mgb-clang++"), &[]);
@@ -130,7 +130,7 @@ fn objects_are_linked_whatever_a_makefile_calls_cuda_path() {
 
 #[test]
 fn programs_without_cuda_are_left_alone() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = node.write(
         "hello.c",
         "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n",
@@ -149,7 +149,7 @@ fn programs_without_cuda_are_left_alone() {
 
 #[test]
 fn errors_of_the_compiler_pass_through() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let source = node.write("broken.cu", "int main() { return missing; }\n");
     let mut compile = node.command(bin("mgb-clang++"), &["-c"]);
     run(compile.arg(&source)).failure(&["broken.cu:1", "missing"]);
@@ -165,7 +165,7 @@ fn which(program: &str) -> Option<std::path::PathBuf> {
 /// clang ignores the word, and would make host memory of such a variable.
 #[test]
 fn managed_variables_are_refused() {
-    let node = Node::without_mgbd("1x64MiB");
+    let node = PrivateNode::without_mgbd("1x64MiB");
     let uses = |word: &str| {
         format!(
             "{word} int shared_by_both[4];\n__global__ void work(int *x) {{ x[0] = 1; }}\n\

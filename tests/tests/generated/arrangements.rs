@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mgb_tests::generate::attack::Feature;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Ended, Running};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{Ended, RunningProgram};
 
 use crate::sources::Built;
 
@@ -81,7 +81,7 @@ pub struct Wrong {
 
 /// The nodes that all sources of a test share.
 pub struct Nodes {
-    nodes: [Node; 4],
+    nodes: [PrivateNode; 4],
     crowd: Mutex<()>,
     /// Held by sources that allocate until nothing is left: several would leave no room for their contexts.
     greedy: Mutex<()>,
@@ -90,13 +90,13 @@ pub struct Nodes {
 impl Nodes {
     pub fn start() -> Nodes {
         // Kernels of microseconds would end before anything moves.
-        let mut moving = Node::without_mgbd("2x128MiB:slow=10");
+        let mut moving = PrivateNode::without_mgbd("2x128MiB:slow=10");
         moving.start_mgbd_with("mgb", &["--move-every", "1"]);
         let nodes = [
-            Node::start("1x512MiB", "mgb"),
-            Node::start("2x256MiB", "mgb"),
+            PrivateNode::start("1x512MiB", "mgb"),
+            PrivateNode::start("2x256MiB", "mgb"),
             moving,
-            Node::start("1x48MiB", "mgb"),
+            PrivateNode::start("1x48MiB", "mgb"),
         ];
         Nodes {
             nodes,
@@ -168,14 +168,14 @@ impl Nodes {
             let mut command = self.command(built, &ARRANGEMENTS[0], &[*number]);
             command.env("SOFTGPU_DEVICES", LEFT_BY_CROWD);
             command.env("SOFTGPU_STATE", built.program.with_extension("small"));
-            let ended = Running::start(&mut command).try_end_within(RUN_PATIENCE);
+            let ended = RunningProgram::start(&mut command).try_end_within(RUN_PATIENCE);
             ended.is_ok_and(|ended| ended.status.success())
         };
         modest.map(|(number, _)| number).filter(runs).collect()
     }
 
-    fn launch(&self, built: &Built, arrangement: &Arrangement, only: &[usize]) -> Running {
-        Running::start(&mut self.command(built, arrangement, only))
+    fn launch(&self, built: &Built, arrangement: &Arrangement, only: &[usize]) -> RunningProgram {
+        RunningProgram::start(&mut self.command(built, arrangement, only))
     }
 
     /// What plays these programs of a source; none: all of them.
@@ -216,7 +216,7 @@ impl Nodes {
             Some(&self.greedy).filter(|_| is_greedy && arrangement.mode != "off")
         };
         let alone = alone.map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner));
-        let all: Vec<Running> = (0..arrangement.at_once)
+        let all: Vec<RunningProgram> = (0..arrangement.at_once)
             .map(|_| self.launch(built, arrangement, &only))
             .collect();
         let ends: Vec<_> = all

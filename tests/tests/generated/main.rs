@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 
 use mgb_tests::built::LEVELS;
 use mgb_tests::generate;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, repository};
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 
 const STEP_TIMEOUT: Duration = Duration::from_secs(300);
 /// So many tasks have moved at the end.
@@ -38,7 +38,7 @@ fn compile(compiler: &mut Command, source: &Path, program: &Path) {
         .arg(source)
         .arg("-o")
         .arg(program);
-    Running::start(compiler).end_within(STEP_TIMEOUT).success();
+    RunningProgram::start(compiler).end_within(STEP_TIMEOUT).success();
 }
 
 /// Builds a source both ways; what it must print, and the program.
@@ -51,7 +51,7 @@ fn build(folder: &Path, seed: u64) -> (String, PathBuf) {
         &source,
         &on_host,
     );
-    let expected = Running::start(&mut Command::new(&on_host))
+    let expected = RunningProgram::start(&mut Command::new(&on_host))
         .end_within(STEP_TIMEOUT)
         .success();
     let program = folder.join(format!("g{seed}"));
@@ -67,15 +67,15 @@ fn build(folder: &Path, seed: u64) -> (String, PathBuf) {
 #[test]
 fn generated_sources_give_their_checksums() {
     let sources = settings::sources(4);
-    let node = Node::start("2x128MiB", "mgb");
+    let node = PrivateNode::start("2x128MiB", "mgb");
     // Kernels of microseconds would end before anything moves.
-    let mut moving = Node::without_mgbd("2x128MiB:slow=80");
+    let mut moving = PrivateNode::without_mgbd("2x128MiB:slow=80");
     moving.start_mgbd_with("mgb", &["--move-every", "1"]);
     let moving = &moving;
     let built = Mutex::new(Vec::new());
     let move_about = |(seed, expected, program): &(u64, String, PathBuf)| {
         let mut command = moving.command(program, &[]);
-        let output = Running::start(command.env("MGB", "require")).end_within(STEP_TIMEOUT);
+        let output = RunningProgram::start(command.env("MGB", "require")).end_within(STEP_TIMEOUT);
         assert_eq!(&output.success(), expected, "seed {seed} while its tasks move");
     };
     let next = AtomicU64::new(1);
@@ -90,7 +90,7 @@ fn generated_sources_give_their_checksums() {
                     }
                     let (expected, program) = build(node.folder(), seed);
                     let run = |what: &str, command: &mut Command| {
-                        let output = Running::start(command).end_within(STEP_TIMEOUT).success();
+                        let output = RunningProgram::start(command).end_within(STEP_TIMEOUT).success();
                         assert_eq!(output, expected, "seed {seed} {what}");
                     };
                     let plain = |mode: &str| {

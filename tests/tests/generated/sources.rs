@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use mgb_tests::generate::attack::{self, Features, Source};
+use mgb_tests::generate::attack::{self, AttackSource, Features};
 use mgb_tests::prefix::{bin, repository};
-use mgb_tests::process::Running;
+use mgb_tests::process::RunningProgram;
 
 /// How long a compile may take on a busy machine.
 const COMPILE_PATIENCE: Duration = Duration::from_secs(600);
@@ -16,7 +16,7 @@ const COMPILE_PATIENCE: Duration = Duration::from_secs(600);
 pub struct Built {
     pub seed: u64,
     pub level: &'static str,
-    pub source: Source,
+    pub source: AttackSource,
     pub program: PathBuf,
     folder: PathBuf,
 }
@@ -71,7 +71,7 @@ impl Built {
             program,
             folder,
         };
-        match Running::start(&mut compiler).try_end_within(COMPILE_PATIENCE) {
+        match RunningProgram::start(&mut compiler).try_end_within(COMPILE_PATIENCE) {
             Ok(ended) if ended.status.success() => Ok(built),
             Ok(ended) | Err(ended) => Err(built.keep(&format!("does not build: {}", ended.stderr))),
         }

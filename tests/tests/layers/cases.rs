@@ -1,7 +1,7 @@
 //! The checker on small made-up crates.
 
 use crate::Sources;
-use crate::order::Order;
+use crate::order::ModuleOrder;
 use crate::report;
 
 /// What the checker says of a crate `toy` with `files`, under the section `[toy]` with `order`.
@@ -10,7 +10,7 @@ fn faults(order: &str, files: &[(&str, &str)]) -> Vec<String> {
         .iter()
         .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
         .collect();
-    let orders = Order::parse_all(&format!("[toy]\n{order}")).expect("the order is well formed");
+    let orders = ModuleOrder::parse_all(&format!("[toy]\n{order}")).expect("the order is well formed");
     report::faults("toy", &orders["toy"], &sources)
 }
 
@@ -268,6 +268,6 @@ fn what_cannot_be_read_is_a_fault() {
         "[toy]\ncircles = -1",
         "[toy",
     ] {
-        assert!(Order::parse_all(bad).is_err(), "{bad}");
+        assert!(ModuleOrder::parse_all(bad).is_err(), "{bad}");
     }
 }

@@ -6,17 +6,17 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
 use crate::modules::{Id, Import, Tree, attributes, is_for_tests};
-use crate::names::{Names, Target};
+use crate::names::{NameLookup, Target};
 
 /// The names that the first file of a pair takes from the second.
 pub type Imports = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// All imports between different files of `tree`.
 pub fn of(tree: &Tree) -> Imports {
-    let names = Names::new(tree);
+    let names = NameLookup::new(tree);
     let mut imports = Imports::new();
     for id in 0..tree.modules.len() {
-        let mut reader = Reader {
+        let mut reader = ImportReader {
             tree,
             names: &names,
             id,
@@ -33,16 +33,16 @@ pub fn of(tree: &Tree) -> Imports {
     imports
 }
 
-struct Reader<'a> {
+struct ImportReader<'a> {
     tree: &'a Tree,
-    names: &'a Names<'a>,
+    names: &'a NameLookup<'a>,
     id: Id,
     imports: &'a mut Imports,
     /// The first names of all paths.
     firsts: BTreeSet<String>,
 }
 
-impl Reader<'_> {
+impl ImportReader<'_> {
     fn add(&mut self, file: &str, name: &str) {
         let own = &self.tree.modules[self.id].file;
         if file != own {
@@ -148,7 +148,7 @@ impl Reader<'_> {
     }
 }
 
-impl Visit<'_> for Reader<'_> {
+impl Visit<'_> for ImportReader<'_> {
     fn visit_path(&mut self, path: &syn::Path) {
         if path.leading_colon.is_none() {
             let names: Vec<_> = path

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 
 use mgb_tests::prefix::repository;
-use order::Order;
+use order::ModuleOrder;
 
 /// The texts of a crate's files by their path below `src`, in the form `broker/rules.rs`.
 type Sources = BTreeMap<String, String>;
@@ -55,7 +55,7 @@ fn members() -> BTreeSet<String> {
 #[test]
 fn crates_keep_their_layers() {
     let layers = fs::read_to_string(repository().join("layers.toml")).expect("layers.toml can be read");
-    let orders = Order::parse_all(&layers).unwrap_or_else(|fault| panic!("layers.toml: {fault}"));
+    let orders = ModuleOrder::parse_all(&layers).unwrap_or_else(|fault| panic!("layers.toml: {fault}"));
     let members = members();
     let mut faults = Vec::new();
     for name in orders.keys().filter(|name| !members.contains(*name)) {

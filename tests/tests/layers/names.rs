@@ -16,13 +16,13 @@ pub enum Target {
 }
 
 /// Looks names up, each once.
-pub struct Names<'a> {
+pub struct NameLookup<'a> {
     tree: &'a Tree,
     /// What a name means in a module; the flag says whether it is the last of its path.
     known: RefCell<HashMap<(Id, String, bool), Target>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameLookup<'a> {
     pub fn new(tree: &'a Tree) -> Self {
         Self {
             tree,

@@ -6,16 +6,16 @@ use toml::{Table, Value};
 
 /// The order of the modules in one crate or module.
 #[derive(Debug, Default, PartialEq)]
-pub struct Order {
+pub struct ModuleOrder {
     /// Bottom first; the modules of one layer do not import each other. None for a crate without an order.
     pub layers: Option<Vec<Vec<String>>>,
     /// How many circles a crate that is not in layers yet still has.
     pub circles: Option<usize>,
     /// The orders inside modules that have one.
-    pub inside: BTreeMap<String, Order>,
+    pub inside: BTreeMap<String, ModuleOrder>,
 }
 
-impl Order {
+impl ModuleOrder {
     /// The orders of all crates in the text of `layers.toml`.
     pub fn parse_all(text: &str) -> Result<BTreeMap<String, Self>, String> {
         let table: Table = text.parse().map_err(|error| format!("{error}"))?;

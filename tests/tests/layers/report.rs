@@ -9,10 +9,10 @@ use petgraph::graph::DiGraph;
 use crate::Sources;
 use crate::imports::{self, Imports};
 use crate::modules::Tree;
-use crate::order::Order;
+use crate::order::ModuleOrder;
 
 /// All faults of the crate `name`.
-pub fn faults(name: &str, order: &Order, sources: &Sources) -> Vec<String> {
+pub fn faults(name: &str, order: &ModuleOrder, sources: &Sources) -> Vec<String> {
     let trees = match Tree::all(sources) {
         Ok(trees) => trees,
         Err(fault) => return vec![format!("{name}: {fault}")],
@@ -75,7 +75,7 @@ fn list(names: &BTreeSet<String>) -> String {
 fn out_of_order(
     section: &str,
     path: &[String],
-    order: &Order,
+    order: &ModuleOrder,
     tree: &Tree,
     imports: &Imports,
 ) -> Vec<String> {
@@ -118,7 +118,13 @@ fn out_of_order(
     faults
 }
 
-fn upward(section: &str, path: &[String], order: &Order, tree: &Tree, imports: &Imports) -> Vec<String> {
+fn upward(
+    section: &str,
+    path: &[String],
+    order: &ModuleOrder,
+    tree: &Tree,
+    imports: &Imports,
+) -> Vec<String> {
     // A file's module inside `path`; none for the file of `path` itself, which is above all layers.
     let module = |file: &str| -> Option<Option<&str>> {
         let module = tree.modules.iter().find(|module| module.file == file)?;

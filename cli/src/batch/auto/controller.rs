@@ -32,7 +32,7 @@ const HOLD: u32 = 4;
 
 /// The node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct NodeSample {
     /// Since the start of the batch.
     pub at: Duration,
     /// Jobs that run,
@@ -106,7 +106,7 @@ impl Controller {
     }
 
     /// How many jobs shall run, given what the node looks like now. Never none.
-    pub fn wanted(&mut self, sample: &Sample) -> usize {
+    pub fn wanted(&mut self, sample: &NodeSample) -> usize {
         self.observe(sample);
         if sample.memory_free < sample.memory_owed {
             // The running jobs would not all fit: a job that ends is not followed by another.
@@ -124,14 +124,14 @@ impl Controller {
         self.wanted
     }
 
-    fn may_rise(&self, sample: &Sample) -> bool {
+    fn may_rise(&self, sample: &NodeSample) -> bool {
         // Fewer run than are wanted already.
         let pending = sample.running < self.wanted;
         let paced = sample.at.saturating_sub(self.raised) >= PACE;
         !pending && paced && !self.gpus_are_full(sample)
     }
 
-    fn may_add(&self, sample: &Sample, more: usize) -> bool {
+    fn may_add(&self, sample: &NodeSample, more: usize) -> bool {
         let at_first = sample.running + more <= SOON * sample.gpus;
         (more == 1 || at_first)
             && self.limit.is_none_or(|(limit, _)| sample.running + more <= limit)
@@ -141,11 +141,11 @@ impl Controller {
     }
 
     /// With two jobs a GPU one's kernels follow the other's; more only make each other slower.
-    fn gpus_are_full(&self, sample: &Sample) -> bool {
+    fn gpus_are_full(&self, sample: &NodeSample) -> bool {
         sample.running >= 2 * sample.gpus && self.gpus_used >= FULL * sample.gpus as f64
     }
 
-    fn observe(&mut self, sample: &Sample) {
+    fn observe(&mut self, sample: &NodeSample) {
         let passed = sample.at.saturating_sub(self.last).as_secs_f64();
         self.last = sample.at;
         let weight = 1.0 - (-passed / SMOOTHING).exp();
@@ -192,7 +192,7 @@ impl Controller {
 }
 
 /// Whether cores are left for so many more, once the young ones use what the others do.
-fn has_cores(sample: &Sample, more: usize) -> bool {
+fn has_cores(sample: &NodeSample, more: usize) -> bool {
     let settled = sample.running.saturating_sub(sample.young);
     let each = match settled {
         0 => 1.0,
@@ -202,7 +202,7 @@ fn has_cores(sample: &Sample, more: usize) -> bool {
     sample.cores_free >= each * (sample.young + more) as f64
 }
 
-fn has_memory(sample: &Sample, more: usize) -> bool {
+fn has_memory(sample: &NodeSample, more: usize) -> bool {
     let next = sample.memory_next.saturating_mul(more as u64);
     let taken = sample.memory_owed.saturating_add(next);
     sample.memory_free >= taken

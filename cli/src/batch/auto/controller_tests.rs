@@ -3,8 +3,8 @@ use super::*;
 const GIB: u64 = 1 << 30;
 
 /// A node of 4 GPUs and 64 cores with a lot of everything left.
-fn idle(at_ms: u64, running: usize) -> Sample {
-    Sample {
+fn idle(at_ms: u64, running: usize) -> NodeSample {
+    NodeSample {
         at: Duration::from_millis(at_ms),
         running,
         young: 0,
@@ -21,7 +21,7 @@ fn idle(at_ms: u64, running: usize) -> Sample {
 }
 
 /// Plays `seconds` of a node that starts what is wanted at once. Returns the number at the end.
-fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -> Sample) -> usize {
+fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -> NodeSample) -> usize {
     let mut running = 4;
     for tick in 0..seconds * 10 {
         running = controller.wanted(&sample(tick * 100, running)).max(1);
@@ -42,12 +42,12 @@ fn it_rises_by_a_step_a_pace_while_there_is_something_left() {
     );
     assert_eq!(controller.wanted(&idle(90, 8)), 12);
     // Where less is left than a step would take.
-    let last_core = Sample {
+    let last_core = NodeSample {
         cores_free: 1.0,
         ..idle(130, 12)
     };
     assert_eq!(controller.wanted(&last_core), 13);
-    let last_memory = Sample {
+    let last_memory = NodeSample {
         memory_free: 3 * GIB,
         ..idle(170, 13)
     };
@@ -60,7 +60,7 @@ fn it_rises_by_a_step_a_pace_while_there_is_something_left() {
 #[test]
 fn a_queue_for_memory_stops_it() {
     let mut controller = Controller::new(4);
-    let waits_from_ten = |at, running: usize| Sample {
+    let waits_from_ten = |at, running: usize| NodeSample {
         waiting: running.saturating_sub(10),
         ..idle(at, running)
     };
@@ -71,7 +71,7 @@ fn a_queue_for_memory_stops_it() {
 #[test]
 fn cores_stop_it() {
     let mut controller = Controller::new(4);
-    let one_each = |at, running: usize| Sample {
+    let one_each = |at, running: usize| NodeSample {
         cores_free: 64.0 - running as f64,
         cores_used: running as f64,
         ..idle(at, running)
@@ -79,7 +79,7 @@ fn cores_stop_it() {
     assert_eq!(play(&mut controller, 20, one_each), 64);
     let mut controller = Controller::new(4);
     // Those just started do not show what they will use.
-    let all_young = |at, running: usize| Sample {
+    let all_young = |at, running: usize| NodeSample {
         young: running,
         cores_used: 0.0,
         cores_free: 16.0,
@@ -91,19 +91,19 @@ fn cores_stop_it() {
 #[test]
 fn host_memory_stops_it_and_takes_it_back() {
     let mut controller = Controller::new(4);
-    let owes = |at, running: usize| Sample {
+    let owes = |at, running: usize| NodeSample {
         memory_free: 100 * GIB,
         memory_owed: running as u64 * 8 * GIB,
         memory_next: 8 * GIB,
         ..idle(at, running)
     };
     assert_eq!(play(&mut controller, 10, owes), 12);
-    let short = Sample {
+    let short = NodeSample {
         memory_free: 50 * GIB,
         ..owes(10_000, 12)
     };
     assert_eq!(controller.wanted(&short), 11);
-    let none = Sample {
+    let none = NodeSample {
         memory_free: 0,
         ..owes(10_100, 1)
     };
@@ -113,7 +113,7 @@ fn host_memory_stops_it_and_takes_it_back() {
 #[test]
 fn gpus_that_are_full_stop_it() {
     let mut controller = Controller::new(4);
-    let full = |at, running| Sample {
+    let full = |at, running| NodeSample {
         gpus_used: 4.0,
         ..idle(at, running)
     };
@@ -136,7 +136,7 @@ fn throughput_that_no_longer_rises_stops_it() {
     let mut most = 0;
     for tick in 0..1200 {
         finished += 0.1 * per_second(running);
-        let sample = Sample {
+        let sample = NodeSample {
             finished: finished as usize,
             ..idle(tick * 100, running)
         };
@@ -157,7 +157,7 @@ fn throughput_that_rises_does_not_stop_it() {
     let (mut controller, mut running, mut finished) = (Controller::new(4), 4, 0.0);
     for tick in 0..300 {
         finished += 0.1 * running as f64 / 3.0;
-        let sample = Sample {
+        let sample = NodeSample {
             finished: finished as usize,
             ..idle(tick * 100, running)
         };

@@ -50,7 +50,7 @@ fn idle_of(text: &str, niced_gives_way: bool) -> Option<Duration> {
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct ProcessUse {
     /// Processor time since the start.
     pub cpu: Duration,
     /// Bytes of host memory now,
@@ -60,10 +60,10 @@ pub struct Use {
 }
 
 /// What this process has used; none once it has ended.
-pub fn use_of(pid: u32) -> Option<Use> {
+pub fn use_of(pid: u32) -> Option<ProcessUse> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(Use {
+    Some(ProcessUse {
         cpu: cpu_of(&stat)?,
         memory: meminfo(&status, "VmRSS:")?,
         memory_peak: meminfo(&status, "VmHWM:")?,

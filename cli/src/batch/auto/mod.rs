@@ -9,24 +9,24 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use controller::{Controller, SETTLE, Sample};
-use mgb_command::watch::Watch;
+use controller::{Controller, NodeSample, SETTLE};
+use mgb_command::watch::MgbdWatch;
 use mgb_probe::view::NodeView;
 use peaks::Peaks;
 
-use super::job::Running;
-use super::jobfile::Job;
+use super::job::RunningJob;
+use super::jobfile::FileJob;
 
 pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};
-pub use settings::Settings;
+pub use settings::AutoSettings;
 
 /// Of host memory, what is left to others: the page cache of programs' input, and other programs.
 const SPARED: u64 = 20;
 
 /// Follows the node for one batch.
 pub struct Follower {
-    node: Watch,
+    node: MgbdWatch,
     gpus: usize,
     cores: f64,
     peaks: Peaks,
@@ -43,8 +43,8 @@ impl Follower {
     ///
     /// # Errors
     /// When mgbd or the kernel cannot be looked at.
-    pub fn new(settings: &Settings) -> Result<Self> {
-        let node = Watch::begin(&settings.socket).context("failed to look at mgbd for -j auto")?;
+    pub fn new(settings: &AutoSettings) -> Result<Self> {
+        let node = MgbdWatch::begin(&settings.socket).context("failed to look at mgbd for -j auto")?;
         let cores = std::thread::available_parallelism().context("failed to count cores for -j auto")?;
         host::memory_free().context(NO_MEMORY)?;
         let gpus = settings.gpus.max(1);
@@ -62,7 +62,7 @@ impl Follower {
     }
 
     /// A job has ended that had so much host memory at its peak.
-    pub fn ended(&mut self, job: &Job, peak_bytes: u64) {
+    pub fn ended(&mut self, job: &FileJob, peak_bytes: u64) {
         self.peaks.remember(job, peak_bytes);
     }
 
@@ -70,9 +70,9 @@ impl Follower {
     pub fn wanted(
         &mut self,
         began: Instant,
-        running: &[Running<'_>],
+        running: &[RunningJob<'_>],
         finished: usize,
-        next: &[&Job],
+        next: &[&FileJob],
     ) -> Result<usize> {
         // At the very start nothing has been used yet.
         if self.last.elapsed() < PACE {
@@ -88,7 +88,7 @@ impl Follower {
     }
 
     /// What one of these jobs may take of host memory, at most.
-    fn of_largest(&self, jobs: &[&Job], guess: u64) -> u64 {
+    fn of_largest(&self, jobs: &[&FileJob], guess: u64) -> u64 {
         let each = jobs.iter().map(|job| self.peaks.of_next(job, guess));
         each.max().unwrap_or(guess)
     }
@@ -96,11 +96,11 @@ impl Follower {
     fn sample(
         &mut self,
         began: Instant,
-        running: &[Running<'_>],
+        running: &[RunningJob<'_>],
         finished: usize,
-        next: &[&Job],
+        next: &[&FileJob],
         view: &NodeView,
-    ) -> Result<Sample> {
+    ) -> Result<NodeSample> {
         let passed = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
         let idle = host::idle_time().unwrap_or(self.idle);
@@ -128,7 +128,7 @@ impl Follower {
             cpu.insert(one.pid(), used.cpu);
         }
         self.cpu = cpu;
-        Ok(Sample {
+        Ok(NodeSample {
             at: began.elapsed(),
             running: running.len(),
             young,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::batch::jobfile::Job;
+use crate::batch::jobfile::FileJob;
 
 /// For how long a job of a program that was not seen before may still grow to what a job is guessed to
 /// take.
@@ -19,7 +19,7 @@ pub struct Peaks {
 
 impl Peaks {
     /// Takes note of what a job had at its peak.
-    pub fn remember(&mut self, job: &Job, bytes: u64) {
+    pub fn remember(&mut self, job: &FileJob, bytes: u64) {
         let command = self.commands.entry(job.text.clone()).or_default();
         *command = bytes.max(*command);
         let program = self.programs.entry(job.program.clone()).or_default();
@@ -35,12 +35,12 @@ impl Peaks {
     }
 
     /// What a job will take that is not started yet; `guess` if its program is unknown.
-    pub fn of_next(&self, job: &Job, guess: u64) -> u64 {
+    pub fn of_next(&self, job: &FileJob, guess: u64) -> u64 {
         self.known(&job.text, &job.program).unwrap_or(guess)
     }
 
     /// What a job that runs may still take, given what it has and had, and for how long it has run.
-    pub fn still_to_come(&self, job: &Job, now: u64, peak: u64, age: Duration, guess: u64) -> u64 {
+    pub fn still_to_come(&self, job: &FileJob, now: u64, peak: u64, age: Duration, guess: u64) -> u64 {
         let will = match self.known(&job.text, &job.program) {
             Some(known) => known.max(peak),
             None if age < GROWING => guess.max(peak),
@@ -55,8 +55,8 @@ impl Peaks {
 mod tests {
     use super::*;
 
-    fn job(text: &str) -> Job {
-        Job {
+    fn job(text: &str) -> FileJob {
+        FileJob {
             number: 1,
             text: text.to_owned(),
             need: None,

@@ -6,7 +6,7 @@ use super::peaks::Peaks;
 
 /// What `-j auto` observes, and what it knows of jobs.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AutoSettings {
     /// The socket of the mgbd in use.
     pub socket: PathBuf,
     /// How many GPUs it shares.

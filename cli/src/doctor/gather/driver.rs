@@ -18,7 +18,7 @@ use nvml_wrapper::{Device, Nvml};
 use rustix::fs::{Access, access};
 
 use super::super::driver::{DriverFacts, LibraryFacts, NvmlFacts, NvmlFault};
-use super::super::gpus::{GpuFacts, Mode, ProcessFacts};
+use super::super::gpus::{GpuFacts, GpuMode, ProcessFacts};
 use super::super::limit;
 use super::elf;
 
@@ -42,9 +42,9 @@ pub fn ask(machine: Option<&Machine>) -> DriverFacts {
     }
 }
 
-type Answer = Option<Result<DriverFacts, NvmlFault>>;
+type DriverAnswer = Option<Result<DriverFacts, NvmlFault>>;
 
-fn asked(machine: Option<&Machine>) -> std::io::Result<Answer> {
+fn asked(machine: Option<&Machine>) -> std::io::Result<DriverAnswer> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["doctor", "--ask-driver"])
@@ -142,9 +142,9 @@ fn gpu(device: &Device<'_>) -> GpuFacts {
         uuid: device.uuid().unwrap_or_default(),
         name: device.name().unwrap_or_else(|_| "GPU".to_owned()),
         mode: match device.compute_mode() {
-            Ok(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) => Mode::Exclusive,
-            Ok(ComputeMode::Prohibited) => Mode::Prohibited,
-            Ok(ComputeMode::Default) | Err(_) => Mode::Shared,
+            Ok(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) => GpuMode::Exclusive,
+            Ok(ComputeMode::Prohibited) => GpuMode::Prohibited,
+            Ok(ComputeMode::Default) | Err(_) => GpuMode::Shared,
         },
         mig: device.mig_mode().is_ok_and(|mode| mode.current == MIG_ENABLED),
         persistent: device.is_in_persistent_mode().ok(),

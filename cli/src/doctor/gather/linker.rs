@@ -10,7 +10,7 @@ use super::elf::{self, Elf};
 
 /// Where the dynamic linker looks in a program.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct LinkerSearch {
     /// The folders of `LD_LIBRARY_PATH`.
     listed: Vec<PathBuf>,
     /// The driver front's file.
@@ -24,7 +24,7 @@ pub struct Loaded {
     runpath: Vec<PathBuf>,
 }
 
-impl Search {
+impl LinkerSearch {
     /// With this `LD_LIBRARY_PATH`, and the front in this folder.
     pub fn new(path: impl AsRef<OsStr>, front: Option<&Path>) -> Self {
         let folders = std::env::split_paths(path.as_ref());
@@ -131,7 +131,7 @@ mod tests {
         let folder = folder(&["r/libx.so", "l/libx.so", "u/libx.so", "u/liby.so"]);
         let at = |name: &str| folder.path().join(name);
         let (r, l, u) = (at("r"), at("l"), at("u"));
-        let search = Search::new(&l, None);
+        let search = LinkerSearch::new(&l, None);
         let program = loaded(&[&r], &[]);
         let plain = loaded(&[], &[]);
         let with_runpath = loaded(&[], &[&u]);
@@ -161,12 +161,12 @@ mod tests {
         let r = folder.path().join("r");
         let program = loaded(&[Path::new("/nowhere"), &r], &[]);
         assert_eq!(
-            Search::new("", None).rpath_driver(&program),
+            LinkerSearch::new("", None).rpath_driver(&program),
             Some(r.join("libcuda.so.1"))
         );
-        assert_eq!(Search::new("", Some(&r)).rpath_driver(&program), None);
+        assert_eq!(LinkerSearch::new("", Some(&r)).rpath_driver(&program), None);
         assert_eq!(
-            Search::new("", None).rpath_driver(&loaded(&[], &[&r])),
+            LinkerSearch::new("", None).rpath_driver(&loaded(&[], &[&r])),
             None,
             "DT_RUNPATH comes later"
         );

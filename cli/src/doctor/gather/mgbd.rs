@@ -11,22 +11,22 @@ use mgb_probe::{Client, ConnectError, Hello, lock_path, socket_path, visible_gpu
 use rustix::fs::OFlags;
 
 use super::super::gpus::GpuFacts;
-use super::super::mgbd::{Answer, MgbdFacts, Running};
+use super::super::mgbd::{MgbdAnswer, MgbdFacts, RunningMgbd};
 
 /// How the channel of a client is called where its memory is listed.
 const CHANNEL: &str = "/memfd:mgb-channel";
 
 /// What was seen of mgbd.
-pub struct Seen {
+pub struct SeenMgbd {
     socket: PathBuf,
-    answer: Result<(Hello, Result<NodeView, String>), Answer>,
+    answer: Result<(Hello, Result<NodeView, String>), MgbdAnswer>,
     lock_pid: Option<u32>,
     /// The channels that mgbd has mapped: each is a client's.
     channels: HashSet<u64>,
 }
 
 /// Asks `mgbd` for its view.
-pub fn ask() -> Seen {
+pub fn ask() -> SeenMgbd {
     let socket = socket_path();
     let answer = match Client::observe(&socket) {
         Ok(client) => {
@@ -39,7 +39,7 @@ pub fn ask() -> Seen {
         Ok((hello, _)) => channels(hello.mgbd_pid),
         Err(_) => HashSet::new(),
     };
-    Seen {
+    SeenMgbd {
         lock_pid: lock_pid(&socket),
         socket,
         answer,
@@ -47,20 +47,20 @@ pub fn ask() -> Seen {
     }
 }
 
-fn failed(error: ConnectError) -> Answer {
+fn failed(error: ConnectError) -> MgbdAnswer {
     match error {
-        ConnectError::NotRunning(_) => Answer::None,
-        ConnectError::Denied(_) => Answer::Denied,
-        ConnectError::Untrusted { path, why } => Answer::Untrusted(format!("{} {why}", path.display())),
-        ConnectError::Version { theirs, ours } => Answer::Version { theirs, ours },
-        ConnectError::Refused(why) => Answer::Refused(why),
-        ConnectError::HungUp(_) => Answer::Strange("it hung up".to_owned()),
-        ConnectError::NoHello(_, why) => Answer::Strange(why),
-        ConnectError::System { what, error, .. } => Answer::Failed(format!("failed to {what}: {error}")),
+        ConnectError::NotRunning(_) => MgbdAnswer::None,
+        ConnectError::Denied(_) => MgbdAnswer::Denied,
+        ConnectError::Untrusted { path, why } => MgbdAnswer::Untrusted(format!("{} {why}", path.display())),
+        ConnectError::Version { theirs, ours } => MgbdAnswer::Version { theirs, ours },
+        ConnectError::Refused(why) => MgbdAnswer::Refused(why),
+        ConnectError::HungUp(_) => MgbdAnswer::Strange("it hung up".to_owned()),
+        ConnectError::NoHello(_, why) => MgbdAnswer::Strange(why),
+        ConnectError::System { what, error, .. } => MgbdAnswer::Failed(format!("failed to {what}: {error}")),
     }
 }
 
-impl Seen {
+impl SeenMgbd {
     /// What it said of itself.
     pub fn hello(&self) -> Option<&Hello> {
         self.answer.as_ref().ok().map(|(hello, _)| hello)
@@ -86,7 +86,7 @@ impl Seen {
     /// For the check, with the GPUs that NVML lists and the mask of `CUDA_VISIBLE_DEVICES`.
     pub fn facts(&self, gpus: &[GpuFacts], mask: Option<&str>) -> MgbdFacts {
         let answer = match &self.answer {
-            Ok((hello, view)) => Answer::Runs(Running {
+            Ok((hello, view)) => MgbdAnswer::Runs(RunningMgbd {
                 pid: hello.mgbd_pid,
                 policy: hello.policy.clone(),
                 queue: hello.queue.clone(),

@@ -13,18 +13,18 @@ pub mod tools;
 
 use std::path::{Path, PathBuf};
 
-use linker::Search;
+use linker::LinkerSearch;
 use mgb_command::machine::{Machine, variable};
 use mgb_command::prefix::Prefix;
-use mgbd::Seen;
+use mgbd::SeenMgbd;
 
-use super::driver::{DriverFacts, Use};
+use super::driver::{DriverFacts, GpuChoice};
 use super::gpus::{GpuFacts, ProcessFacts};
 
 /// What the other checks build on: the GPUs that programs use.
-pub struct Node {
+pub struct DoctorNode {
     /// Which, and why.
-    pub use_of: Use,
+    pub use_of: GpuChoice,
     /// The driver as commands see it.
     pub real: DriverFacts,
     /// The driver as programs see it that `mgb run` starts.
@@ -33,7 +33,7 @@ pub struct Node {
     front: Option<PathBuf>,
 }
 
-impl Node {
+impl DoctorNode {
     /// Decides as `mgb run` does, and asks the driver; a process does that, which may hang.
     pub fn find() -> Self {
         let prefix = Prefix::find();
@@ -58,11 +58,13 @@ impl Node {
         };
         let chosen = variable("MGB_SOFTGPU").is_some() || variable("SOFTGPU_DEVICES").is_some();
         let use_of = match (&machine, failed) {
-            (Some(Machine::Real { .. }), _) => Use::Real,
-            (Some(Machine::Soft { why, .. }), _) if chosen => Use::Chosen(why.clone()),
-            (Some(Machine::Soft { .. }), _) => Use::Instead,
-            (None, failed) if variable("MGB_SOFTGPU").is_some() => Use::Nothing(failed.unwrap_or_default()),
-            (None, failed) => Use::Broken(failed.unwrap_or_default()),
+            (Some(Machine::Real { .. }), _) => GpuChoice::Real,
+            (Some(Machine::Soft { why, .. }), _) if chosen => GpuChoice::Chosen(why.clone()),
+            (Some(Machine::Soft { .. }), _) => GpuChoice::Instead,
+            (None, failed) if variable("MGB_SOFTGPU").is_some() => {
+                GpuChoice::Nothing(failed.unwrap_or_default())
+            }
+            (None, failed) => GpuChoice::Broken(failed.unwrap_or_default()),
         };
         Self {
             use_of,
@@ -84,19 +86,19 @@ impl Node {
     }
 
     /// Where the dynamic linker looks in a program that `mgb run` starts.
-    pub fn search(&self) -> Search {
+    pub fn search(&self) -> LinkerSearch {
         let first: Vec<&Path> = self.front.as_deref().into_iter().collect();
         let path = match &self.machine {
             Some(machine) => machine.library_path(&first),
             None => None,
         };
         let path = path.or_else(|| std::env::var_os("LD_LIBRARY_PATH"));
-        Search::new(path.unwrap_or_default(), self.front.as_deref())
+        LinkerSearch::new(path.unwrap_or_default(), self.front.as_deref())
     }
 }
 
 /// The GPUs that NVML lists, with the names of the processes on them.
-pub fn gpus_of(node: &Node, mgbd: Option<&Seen>) -> Vec<GpuFacts> {
+pub fn gpus_of(node: &DoctorNode, mgbd: Option<&SeenMgbd>) -> Vec<GpuFacts> {
     let mut gpus = match &node.used.nvml {
         Ok(nvml) => nvml.gpus.clone(),
         Err(_) => Vec::new(),

@@ -6,9 +6,9 @@ use mgb_command::machine::variable;
 use mgb_interface::mps::{self, MPS_CONTROL};
 use mgb_probe::socket_path;
 
-use super::super::driver::Use;
+use super::super::driver::GpuChoice;
 use super::super::mps::MpsFacts;
-use super::mgbd::Seen;
+use super::mgbd::SeenMgbd;
 use crate::program;
 
 /// Where a control daemon is that was started without more.
@@ -16,15 +16,15 @@ const USUAL: &str = "/tmp/nvidia-mps";
 const VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 
 /// Looks for them.
-pub fn look(use_of: &Use, mgbd: Option<&Seen>) -> MpsFacts {
+pub fn look(use_of: &GpuChoice, mgbd: Option<&SeenMgbd>) -> MpsFacts {
     let pipe = mps::pipe_of(&socket_path());
     let variable = variable(VARIABLE).map(PathBuf::from);
     let mut others: Vec<PathBuf> = variable.iter().cloned().chain([USUAL.into()]).collect();
     others.dedup();
     others.retain(|other| *other != pipe);
-    let hello = mgbd.and_then(Seen::hello);
+    let hello = mgbd.and_then(SeenMgbd::hello);
     MpsFacts {
-        software: matches!(use_of, Use::Chosen(_) | Use::Instead),
+        software: matches!(use_of, GpuChoice::Chosen(_) | GpuChoice::Instead),
         running: hello.map(|hello| {
             let why = || {
                 hello

@@ -14,7 +14,7 @@ use rustix::fs::StatVfsMountFlags;
 
 use super::super::program::facts::{Executable, Needed, ObjectFacts, ProgramFacts, Secure, Start};
 use super::elf::{self, Elf, Fault};
-use super::linker::{Loaded, Search};
+use super::linker::{LinkerSearch, Loaded};
 use crate::{explain, program};
 
 /// As many scripts as the kernel follows.
@@ -27,7 +27,7 @@ const MAX_OBJECTS: usize = 2000;
 const KNOWN: [&str; 3] = ["libcuda.so", "libcudart.so", "libmgb_rt"];
 
 /// Looks at the program that `name` stands for.
-pub fn look(name: &str, search: &Search, software: bool, cuda: Option<(i32, i32)>) -> ProgramFacts {
+pub fn look(name: &str, search: &LinkerSearch, software: bool, cuda: Option<(i32, i32)>) -> ProgramFacts {
     let file = program::find(name).map_err(|error| error.to_string());
     let mut scripts = Vec::new();
     let start = match &file {
@@ -44,7 +44,7 @@ pub fn look(name: &str, search: &Search, software: bool, cuda: Option<(i32, i32)
     }
 }
 
-fn follow(file: &Path, scripts: &mut Vec<(PathBuf, String)>, search: &Search) -> Start {
+fn follow(file: &Path, scripts: &mut Vec<(PathBuf, String)>, search: &LinkerSearch) -> Start {
     let mut file = file.to_owned();
     loop {
         match elf::read(&file, true) {
@@ -88,7 +88,7 @@ fn interpreter(line: &str) -> Option<String> {
     words.find(is_name).map(str::to_owned)
 }
 
-fn executable(file: &Path, elf: Elf, search: &Search) -> Executable {
+fn executable(file: &Path, elf: Elf, search: &LinkerSearch) -> Executable {
     let linker = elf.linker.clone().map(PathBuf::from);
     let (secure, may_be_secure) = rights(file);
     let top = Loaded::new(file, &elf);
@@ -121,7 +121,7 @@ fn rights(file: &Path) -> (Option<Secure>, bool) {
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
     );
-    let given = Given {
+    let given = FileRights {
         mode: metadata.mode(),
         owner: metadata.uid(),
         group: metadata.gid(),
@@ -134,14 +134,14 @@ fn rights(file: &Path) -> (Option<Secure>, bool) {
 }
 
 /// The rights that a file gives to who runs it.
-struct Given {
+struct FileRights {
     mode: u32,
     owner: u32,
     group: u32,
     has_capabilities: bool,
 }
 
-impl Given {
+impl FileRights {
     fn sets_user(&self) -> bool {
         self.mode & libc::S_ISUID != 0
     }
@@ -169,7 +169,7 @@ impl Given {
 }
 
 /// The program and all that the dynamic linker loads with it, in its order.
-fn objects(file: &Path, elf: Elf, search: &Search) -> Vec<ObjectFacts> {
+fn objects(file: &Path, elf: Elf, search: &LinkerSearch) -> Vec<ObjectFacts> {
     let name = file.file_name().unwrap_or(file.as_os_str());
     let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
     let mut all = Vec::new();
@@ -230,7 +230,7 @@ fn facts(
     needed: Vec<Needed>,
     loaded: &Loaded,
     is_program: bool,
-    search: &Search,
+    search: &LinkerSearch,
 ) -> ObjectFacts {
     let uses_driver = !elf.names_driver.is_empty()
         || name.starts_with("libcudart.so")
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn rights_count_for_who_does_not_have_them() {
-        let given = |mode, has_capabilities| Given {
+        let given = |mode, has_capabilities| FileRights {
             mode,
             owner: 10,
             group: 20,
@@ -300,7 +300,10 @@ mod tests {
         fs::write(&own, format!("#!{}\n", own.display())).unwrap();
         fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let mut scripts = Vec::new();
-        assert_eq!(follow(&own, &mut scripts, &Search::new("", None)), Start::Nothing);
+        assert_eq!(
+            follow(&own, &mut scripts, &LinkerSearch::new("", None)),
+            Start::Nothing
+        );
         assert_eq!(scripts.len(), MAX_SCRIPTS);
     }
 }

@@ -216,7 +216,7 @@ fn too_new(facts: &ProgramFacts, runtime: u32) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::super::facts::samples::{executable, object, program};

@@ -42,7 +42,7 @@ pub fn check(program: &Executable) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::Note;
+    use mgb_command::check_result::Severity::Note;
     use mgb_command::check_result::expect;
 
     use super::super::facts::samples::{executable, object};

@@ -64,7 +64,7 @@ fn is_path(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Problem};
+    use mgb_command::check_result::Severity::{Note, Problem};
     use mgb_command::check_result::expect;
 
     use super::super::facts::samples::{executable, object};

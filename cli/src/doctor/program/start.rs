@@ -126,7 +126,7 @@ fn rights(program: &Executable) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::super::facts::samples::{executable, object, program};

@@ -6,9 +6,9 @@ use mgb_probe::byte_size::Bytes;
 use super::curves::{self, MEMORY, QUEUE};
 use super::scale::{LEFT, PLOT, Scale, place};
 use super::state::state;
-use crate::batch::outcome::{Away, BatchOutcome, JobOutcome, State, Stretch};
+use crate::batch::outcome::{BatchOutcome, EvictedSpan, JobOutcome, JobState, Stretch};
 use crate::markup::Element;
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 
 /// The margin at the right.
 const RIGHT: f64 = 16.0;
@@ -26,7 +26,7 @@ struct Bar<'a> {
 }
 
 /// The chart of a batch.
-pub fn chart(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &Scale) -> Element {
+pub fn chart(batch: &BatchOutcome, samples: &[MeasuredSample], capacity: u64, scale: &Scale) -> Element {
     let mut parts = Vec::new();
     let mut y = GAP;
     for gpu in 0..batch.gpus {
@@ -97,7 +97,7 @@ fn bar(Bar { job, task }: &Bar<'_>, y: f64, scale: &Scale) -> Element {
     let (from, to) = (scale.x(task.from), scale.x(task.to));
     // One that is too short to be seen is still there.
     let width = (to - from).max(1.5);
-    let failed = job.state != State::Done;
+    let failed = job.state != JobState::Done;
     let example = job.command.split(' ').next().unwrap_or_default();
     let number = job.job.to_string();
     let long = format!("{number} {example}");
@@ -157,7 +157,7 @@ fn evictions(task: &Stretch) -> String {
 
 /// A gap in a bar: the task goes on, and its memory is in the host. It is hollow and dashed, so it can be
 /// told without colours.
-fn gap(away: &Away, number: &str, y: f64, scale: &Scale) -> Element {
+fn gap(away: &EvictedSpan, number: &str, y: f64, scale: &Scale) -> Element {
     let (from, to) = (scale.x(away.from), scale.x(away.to));
     let hover = format!(
         "job {number}: {} evicted to the host, from {:.2} s until they were back at {:.2} s",

@@ -4,7 +4,7 @@ use mgb_probe::byte_size::Bytes;
 
 use super::scale::{LEFT, PLOT, Scale, place};
 use crate::markup::Element;
-use crate::measure::sampler::Sample;
+use crate::measure::sampler::MeasuredSample;
 
 /// The height of the memory.
 pub const MEMORY: f64 = 40.0;
@@ -12,13 +12,13 @@ pub const MEMORY: f64 = 40.0;
 pub const QUEUE: f64 = 48.0;
 
 /// The memory in use on a GPU under the line of what it has; dashed, what is reserved.
-pub fn memory(gpu: usize, samples: &[Sample], capacity: u64, y: f64, scale: &Scale) -> Element {
+pub fn memory(gpu: usize, samples: &[MeasuredSample], capacity: u64, y: f64, scale: &Scale) -> Element {
     let of = |bytes: &[u64]| bytes.get(gpu).copied().unwrap_or(0);
     let peak = samples.iter().map(|sample| of(&sample.used_bytes)).max();
     // A driver may give more than it says is free at first; then the line is no longer the top.
     let full = capacity.max(peak.unwrap_or(0)).max(1) as f64;
     let level = |bytes: u64| y + MEMORY - bytes as f64 / full * MEMORY;
-    let line = |of_sample: &dyn Fn(&Sample) -> u64| {
+    let line = |of_sample: &dyn Fn(&MeasuredSample) -> u64| {
         steps(
             samples
                 .iter()
@@ -52,7 +52,7 @@ pub fn memory(gpu: usize, samples: &[Sample], capacity: u64, y: f64, scale: &Sca
 }
 
 /// How many jobs wait.
-pub fn queue(samples: &[Sample], most: usize, y: f64, scale: &Scale) -> Element {
+pub fn queue(samples: &[MeasuredSample], most: usize, y: f64, scale: &Scale) -> Element {
     let level = |length: usize| y + QUEUE - length as f64 / most.max(1) as f64 * (QUEUE - 4.0);
     let line = steps(
         samples
@@ -77,7 +77,7 @@ fn back(y: f64, height: f64) -> Element {
 }
 
 /// What lies between a line of steps and the floor.
-fn area(samples: &[Sample], line: &str, floor: f64, scale: &Scale) -> Option<Element> {
+fn area(samples: &[MeasuredSample], line: &str, floor: f64, scale: &Scale) -> Option<Element> {
     let (first, last) = (samples.first()?, samples.last()?);
     let (right, left) = (place(scale.x(last.at)), place(scale.x(first.at)));
     let path = format!("{line} L{right} {floor} L{left} {floor} Z");

@@ -11,7 +11,7 @@ use mgb_probe::byte_size::Bytes;
 use scale::Scale;
 use state::state;
 
-use super::sampler::Sample;
+use super::sampler::MeasuredSample;
 use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
 use crate::markup::Element;
 
@@ -76,7 +76,7 @@ pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Ele
 }
 
 /// A batch: its chart, and its jobs in words.
-pub fn section(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &Scale) -> Element {
+pub fn section(batch: &BatchOutcome, samples: &[MeasuredSample], capacity: u64, scale: &Scale) -> Element {
     let right = batch.jobs.len() - batch.failed;
     let title = format!(
         "{}: {}, {right} of {} jobs right",

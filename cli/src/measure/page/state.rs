@@ -1,13 +1,13 @@
 //! How a job ended, in words.
 
-use crate::batch::outcome::{JobOutcome, State};
+use crate::batch::outcome::{JobOutcome, JobState};
 
 /// What a page says of the end of `job`.
 pub fn state(job: &JobOutcome) -> String {
     match (job.state, &job.cause) {
-        (State::Done, _) => "right".to_owned(),
+        (JobState::Done, _) => "right".to_owned(),
         (_, Some(cause)) => cause.short(),
-        (State::Failed, None) => "failed".to_owned(),
-        (State::Stopped | State::NotStarted, None) => "stopped".to_owned(),
+        (JobState::Failed, None) => "failed".to_owned(),
+        (JobState::Stopped | JobState::NotStarted, None) => "stopped".to_owned(),
     }
 }

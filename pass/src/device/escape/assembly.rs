@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
-use super::ptx::Part;
-use super::slots::Reader;
-use super::solve::{Node, Rule};
+use super::ptx::AssemblyOperand;
+use super::slots::RuleReader;
+use super::solve::{EscapeRule, ValueId};
 use crate::device::ir::*;
 use crate::device::support::{Operand, Statement, number, statements};
 
 const NOT_READ: &str = "uses it in assembly that is not followed";
 
 /// The registers and operands of one text.
-struct Names {
-    registers: HashMap<usize, Node>,
-    outer: Vec<Node>,
+struct AssemblyNames {
+    registers: HashMap<usize, ValueId>,
+    outer: Vec<ValueId>,
 }
 
-impl Reader {
+impl RuleReader {
     /// The rules of a call of inline assembly.
     pub(super) fn assembly(&mut self, call: LLVMValueRef, arguments: &[LLVMValueRef]) {
         let callee = llvm!(LLVMGetCalledValue(call));
@@ -41,7 +41,7 @@ impl Reader {
         let Some(statements) = statements(&text).filter(|_| is_regular) else {
             return self.unknown(call, arguments, NOT_READ);
         };
-        let mut names = Names {
+        let mut names = AssemblyNames {
             registers: HashMap::new(),
             outer: Vec::new(),
         };
@@ -57,28 +57,28 @@ impl Reader {
                 .ok()
                 .and_then(|at| names.outer.get(at))
             {
-                self.solver.rule(Rule::Copy { to, from: node });
+                self.solver.rule(EscapeRule::Copy { to, from: node });
             }
         }
         for statement in &statements {
             if let Statement::Instruction(one) = statement {
                 let parts: Vec<&str> = one.parts.iter().map(String::as_str).collect();
                 let operands = one.operands.iter().map(|one| self.part(one, &mut names));
-                let operands: Vec<Part> = operands.collect();
+                let operands: Vec<AssemblyOperand> = operands.collect();
                 self.solver.instruction(&parts, &operands);
             }
         }
         let all = self.solver.node();
         for &from in &names.outer[..results] {
-            self.solver.rule(Rule::Copy { to: all, from });
+            self.solver.rule(EscapeRule::Copy { to: all, from });
         }
         self.result_is(call, all);
     }
 
-    fn part(&mut self, operand: &Operand, names: &mut Names) -> Part {
-        let of = |nodes: Vec<Node>| Part {
+    fn part(&mut self, operand: &Operand, names: &mut AssemblyNames) -> AssemblyOperand {
+        let of = |nodes: Vec<ValueId>| AssemblyOperand {
             nodes,
-            ..Part::default()
+            ..AssemblyOperand::default()
         };
         match operand {
             Operand::Outer(at) => match names.outer.get(*at) {
@@ -94,15 +94,15 @@ impl Reader {
                 of(vec![node])
             }
             Operand::Word(word) => match number(word).and_then(|number| i64::try_from(number).ok()) {
-                Some(number) => Part {
+                Some(number) => AssemblyOperand {
                     number: Some(number),
-                    ..Part::default()
+                    ..AssemblyOperand::default()
                 },
                 // A special register, or the name of something that is not followed.
                 None => of(vec![self.solver.unknown()]),
             },
             Operand::Not(inner) => self.part(inner, names),
-            Operand::Address(inner, offset) => Part {
+            Operand::Address(inner, offset) => AssemblyOperand {
                 is_address: true,
                 number: Some(*offset),
                 ..self.part(inner, names)
@@ -112,7 +112,7 @@ impl Reader {
                 for one in coordinates {
                     nodes.extend(self.part(one, names).nodes);
                 }
-                Part {
+                AssemblyOperand {
                     nodes,
                     is_address: true,
                     number: None,

@@ -8,8 +8,8 @@ use super::addresses::constant;
 use super::instructions::{EXCHANGES, STORES};
 use super::known::{is_known, is_opaque};
 use super::set::Token;
-use super::slots::{Reader, Slot, by_value};
-use super::solve::{Node, Rule};
+use super::slots::{RuleReader, ValueSlot, by_value};
+use super::solve::{EscapeRule, ValueId};
 use crate::device::helpers;
 use crate::device::ir::*;
 
@@ -62,7 +62,7 @@ const TO_SHARED: [&str; 4] = [
     "llvm.nvvm.cp.async.bulk.tensor.g2s.",
 ];
 
-impl Reader {
+impl RuleReader {
     /// The rules of a call.
     pub(super) fn call(&mut self, call: LLVMValueRef) {
         let count = llvm!(LLVMGetNumArgOperands(call)) as usize;
@@ -106,10 +106,10 @@ impl Reader {
                 continue;
             };
             match (by_value(callee, at as u32), given) {
-                (Some(ty), Slot::One(from)) => {
+                (Some(ty), ValueSlot::One(from)) => {
                     let to = self.by_value_place(parameter);
                     let size = Some(self.layout.size(ty) as i64);
-                    self.solver.rule(Rule::LoadInto { to, at: from, size });
+                    self.solver.rule(EscapeRule::LoadInto { to, at: from, size });
                 }
                 _ => {
                     let to = self.slot(parameter);
@@ -127,16 +127,18 @@ impl Reader {
     }
 
     /// One value is another; calls may disagree with what they call about types.
-    fn matching(&mut self, to: Slot, from: Slot) {
+    fn matching(&mut self, to: ValueSlot, from: ValueSlot) {
         match (to, from) {
-            (Slot::One(_), Slot::One(_)) | (Slot::Many(_), Slot::Many(_)) => self.copy(to, from),
-            (Slot::One(to), Slot::Many(from)) => self.solver.rule(Rule::Extract {
+            (ValueSlot::One(_), ValueSlot::One(_)) | (ValueSlot::Many(_), ValueSlot::Many(_)) => {
+                self.copy(to, from)
+            }
+            (ValueSlot::One(to), ValueSlot::Many(from)) => self.solver.rule(EscapeRule::Extract {
                 to,
                 from,
                 at: 0,
                 size: i64::from(i32::MAX),
             }),
-            (Slot::Many(to), Slot::One(from)) => self.solver.rule(Rule::Insert {
+            (ValueSlot::Many(to), ValueSlot::One(from)) => self.solver.rule(EscapeRule::Insert {
                 to,
                 at: 0,
                 size: i64::from(i32::MAX),
@@ -174,8 +176,8 @@ impl Reader {
             return;
         }
         match self.slot(call) {
-            Slot::One(node) => self.solver.hold(node, Token::Unknown),
-            Slot::Many(place) => self.solver.fill(place, None, Token::Unknown),
+            ValueSlot::One(node) => self.solver.hold(node, Token::Unknown),
+            ValueSlot::Many(place) => self.solver.fill(place, None, Token::Unknown),
         }
     }
 
@@ -190,21 +192,21 @@ impl Reader {
         self.result_is(call, all);
         for &argument in arguments.iter().filter(|&&one| writes && is_pointer(one)) {
             let at = self.node(argument);
-            self.store(at, Slot::One(all), None, STORES);
+            self.store(at, ValueSlot::One(all), None, STORES);
         }
     }
 
     /// All of a call's result may be this.
-    pub(super) fn result_is(&mut self, call: LLVMValueRef, from: Node) {
+    pub(super) fn result_is(&mut self, call: LLVMValueRef, from: ValueId) {
         let ty = llvm!(LLVMTypeOf(call));
         if kind(ty) == LLVMTypeKind::LLVMVoidTypeKind {
             return;
         }
         match self.slot(call) {
-            Slot::One(to) => self.solver.rule(Rule::Copy { to, from }),
-            Slot::Many(to) => {
+            ValueSlot::One(to) => self.solver.rule(EscapeRule::Copy { to, from }),
+            ValueSlot::Many(to) => {
                 let size = self.layout.size(ty) as i64;
-                self.solver.rule(Rule::Insert {
+                self.solver.rule(EscapeRule::Insert {
                     to,
                     at: 0,
                     size,
@@ -226,7 +228,7 @@ impl Reader {
         } else if is_copy {
             let (to, from) = (self.node(arguments[0]), self.node(arguments[1]));
             let (size, how) = (constant(arguments[2]), self.solver.way(COPIES));
-            self.solver.rule(Rule::Transfer { to, from, size, how });
+            self.solver.rule(EscapeRule::Transfer { to, from, size, how });
         } else if name.starts_with("llvm.memset.") {
             let (at, from) = (self.node(arguments[0]), self.slot(arguments[1]));
             self.store(at, from, None, STORES);
@@ -235,7 +237,7 @@ impl Reader {
             for &argument in arguments {
                 if is_pointer(argument) {
                     let at = self.node(argument);
-                    self.solver.rule(Rule::Load {
+                    self.solver.rule(EscapeRule::Load {
                         to: all,
                         at,
                         size: None,
@@ -249,12 +251,12 @@ impl Reader {
             if let Some(&first) = arguments.first() {
                 let all = self.solver.node();
                 let from = self.node(first);
-                self.solver.rule(Rule::Copy { to: all, from });
+                self.solver.rule(EscapeRule::Copy { to: all, from });
                 self.result_is(call, all);
             }
         } else if name.starts_with("llvm.ptrmask.") {
             let (to, from) = (self.node(call), self.node(arguments[0]));
-            self.solver.rule(Rule::Move { to, from, by: None });
+            self.solver.rule(EscapeRule::Move { to, from, by: None });
         } else if is(&["llvm.nvvm.atomic.", "llvm.masked.store.", "llvm.masked.scatter."])
             || name.contains(".store.")
         {
@@ -278,8 +280,8 @@ impl Reader {
         let found = self.solver.node();
         for &address in &addresses {
             let at = self.node(address);
-            self.store(at, Slot::One(all), None, EXCHANGES);
-            self.solver.rule(Rule::Load {
+            self.store(at, ValueSlot::One(all), None, EXCHANGES);
+            self.solver.rule(EscapeRule::Load {
                 to: found,
                 at,
                 size: None,
@@ -287,7 +289,7 @@ impl Reader {
         }
         if addresses.is_empty() {
             let how = self.solver.way(EXCHANGES);
-            self.publish(Slot::One(all), how);
+            self.publish(ValueSlot::One(all), how);
         }
         self.result_is(call, found);
     }
@@ -296,7 +298,7 @@ impl Reader {
     pub(super) fn open_behind(&mut self, address: LLVMValueRef) {
         let (at, unknown) = (self.node(address), self.solver.node());
         self.solver.hold(unknown, Token::Unknown);
-        self.store(at, Slot::One(unknown), None, STORES);
+        self.store(at, ValueSlot::One(unknown), None, STORES);
     }
 
     fn open_if_pointer(&mut self, call: LLVMValueRef) {

@@ -7,14 +7,14 @@ use super::solve::Solver;
 pub type Published = BTreeMap<String, BTreeSet<String>>;
 
 /// An address that a kernel is given.
-pub struct Given {
+pub struct GivenAddress {
     /// The kernel's symbol.
     pub kernel: String,
     /// The parameter that has it, from 1, and its name if it has one.
     pub parameter: (usize, String),
 }
 
-impl Given {
+impl GivenAddress {
     /// That the kernel may keep it, in words that follow its name.
     fn words(&self, how: &str) -> String {
         let (number, name) = &self.parameter;
@@ -27,7 +27,11 @@ impl Given {
 }
 
 /// What these kernels may keep of the addresses that they are given, by the numbers that tokens have.
-pub fn published(kernels: impl IntoIterator<Item = String>, given: &[Given], solver: Solver) -> Published {
+pub fn published(
+    kernels: impl IntoIterator<Item = String>,
+    given: &[GivenAddress],
+    solver: Solver,
+) -> Published {
     let mut all: Published = kernels
         .into_iter()
         .map(|kernel| (kernel, BTreeSet::new()))

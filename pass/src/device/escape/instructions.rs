@@ -5,8 +5,8 @@ use inkwell::llvm_sys::prelude::*;
 
 use super::addresses::{self, constant, distance};
 use super::set::Token;
-use super::slots::{Reader, Slot};
-use super::solve::{Node, Rule};
+use super::slots::{RuleReader, ValueSlot};
+use super::solve::{EscapeRule, ValueId};
 use crate::device::ir::*;
 
 /// A mask below this leaves too little of an address to make one of it.
@@ -19,7 +19,7 @@ pub(super) const STORES: &str = "stores it in memory";
 pub(super) const EXCHANGES: &str = "puts it into memory by an atomic operation";
 const UNKNOWN: &str = "uses it in a way that is not followed";
 
-impl Reader {
+impl RuleReader {
     /// The rules of an instruction of this function.
     pub(super) fn instruction(&mut self, function: LLVMValueRef, one: LLVMValueRef) {
         let operand = |at| llvm!(LLVMGetOperand(one, at));
@@ -42,7 +42,7 @@ impl Reader {
             LLVMOpcode::LLVMGetElementPtr => {
                 let (to, from) = (self.node(one), self.node(operand(0)));
                 let by = distance(self.layout, one);
-                self.solver.rule(Rule::Move { to, from, by });
+                self.solver.rule(EscapeRule::Move { to, from, by });
                 for index in operands(one).into_iter().skip(1) {
                     self.compute(to, index);
                 }
@@ -141,7 +141,7 @@ impl Reader {
                     let slot = self.slot(value);
                     self.publish(slot, how);
                 }
-                if let Slot::One(node) = self.slot(one) {
+                if let ValueSlot::One(node) = self.slot(one) {
                     self.solver.hold(node, Token::Unknown);
                 }
             }
@@ -149,13 +149,13 @@ impl Reader {
     }
 
     /// The node of a value that is no structure; of one, a node that holds all that is in it.
-    pub(super) fn node(&mut self, value: LLVMValueRef) -> Node {
+    pub(super) fn node(&mut self, value: LLVMValueRef) -> ValueId {
         match self.slot(value) {
-            Slot::One(node) => node,
-            Slot::Many(place) => {
+            ValueSlot::One(node) => node,
+            ValueSlot::Many(place) => {
                 let node = self.solver.node();
                 let size = self.layout.size(llvm!(LLVMTypeOf(value))) as i64;
-                self.solver.rule(Rule::Extract {
+                self.solver.rule(EscapeRule::Extract {
                     to: node,
                     from: place,
                     at: 0,
@@ -173,19 +173,19 @@ impl Reader {
     }
 
     /// A number is computed of a value.
-    pub(super) fn compute(&mut self, to: Node, from: LLVMValueRef) {
+    pub(super) fn compute(&mut self, to: ValueId, from: LLVMValueRef) {
         let from = self.node(from);
-        self.solver.rule(Rule::Compute { to, from });
+        self.solver.rule(EscapeRule::Compute { to, from });
     }
 
     fn few_bits(&mut self, to: LLVMValueRef, from: LLVMValueRef) {
         let (to, from) = (self.node(to), self.node(from));
-        self.solver.rule(Rule::FewBits { to, from });
+        self.solver.rule(EscapeRule::FewBits { to, from });
     }
 
     fn sum(&mut self, to: LLVMValueRef, one: LLVMValueRef, other: LLVMValueRef) {
         let (to, one, other) = (self.node(to), self.node(one), self.node(other));
-        self.solver.rule(Rule::Sum { to, one, other });
+        self.solver.rule(EscapeRule::Sum { to, one, other });
     }
 
     /// A mask leaves a few bits, or clears a few of an address, which stays one.
@@ -204,14 +204,14 @@ impl Reader {
     }
 
     /// What is read at an address.
-    pub(super) fn load(&mut self, to: LLVMValueRef, at: Node, size: i64) {
+    pub(super) fn load(&mut self, to: LLVMValueRef, at: ValueId, size: i64) {
         let rule = match self.slot(to) {
-            Slot::One(to) => Rule::Load {
+            ValueSlot::One(to) => EscapeRule::Load {
                 to,
                 at,
                 size: Some(size),
             },
-            Slot::Many(to) => Rule::LoadInto {
+            ValueSlot::Many(to) => EscapeRule::LoadInto {
                 to,
                 at,
                 size: Some(size),
@@ -221,20 +221,20 @@ impl Reader {
     }
 
     /// Something is written at an address.
-    pub(super) fn store(&mut self, at: Node, from: Slot, size: Option<i64>, how: &str) {
+    pub(super) fn store(&mut self, at: ValueId, from: ValueSlot, size: Option<i64>, how: &str) {
         let how = self.solver.way(how);
         self.solver.rule(match from {
-            Slot::One(from) => Rule::Store { at, from, size, how },
-            Slot::Many(from) => Rule::StoreFrom { at, from, how },
+            ValueSlot::One(from) => EscapeRule::Store { at, from, size, how },
+            ValueSlot::Many(from) => EscapeRule::StoreFrom { at, from, how },
         });
     }
 
     fn extract(&mut self, to: LLVMValueRef, from: LLVMValueRef) {
         let (at, size) = self.field(to, from);
         let rule = match (self.slot(to), self.slot(from)) {
-            (Slot::One(to), Slot::Many(from)) => Rule::Extract { to, from, at, size },
-            (Slot::Many(to), Slot::Many(from)) => Rule::ExtractInto { to, from, at, size },
-            (_, Slot::One(_)) => unreachable!("only structures have fields"),
+            (ValueSlot::One(to), ValueSlot::Many(from)) => EscapeRule::Extract { to, from, at, size },
+            (ValueSlot::Many(to), ValueSlot::Many(from)) => EscapeRule::ExtractInto { to, from, at, size },
+            (_, ValueSlot::One(_)) => unreachable!("only structures have fields"),
         };
         self.solver.rule(rule);
     }
@@ -244,9 +244,9 @@ impl Reader {
         let (at, _) = self.field(to, to);
         let size = self.layout.size(llvm!(LLVMTypeOf(value))) as i64;
         let rule = match (self.slot(to), self.slot(value)) {
-            (Slot::Many(to), Slot::One(from)) => Rule::Insert { to, at, size, from },
-            (Slot::Many(to), Slot::Many(from)) => Rule::InsertFrom { to, at, from },
-            (Slot::One(_), _) => unreachable!("only structures have fields"),
+            (ValueSlot::Many(to), ValueSlot::One(from)) => EscapeRule::Insert { to, at, size, from },
+            (ValueSlot::Many(to), ValueSlot::Many(from)) => EscapeRule::InsertFrom { to, at, from },
+            (ValueSlot::One(_), _) => unreachable!("only structures have fields"),
         };
         self.solver.rule(rule);
     }

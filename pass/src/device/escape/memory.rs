@@ -1,6 +1,6 @@
 //! Memory that ends with the kernel: local variables, parameters in memory, shared memory, and structures that
 //! are values. What was put into it is known by the bytes where it lies.
-use super::set::{Set, Token};
+use super::set::{Token, TokenSet};
 
 /// How many cells are told apart.
 const CELLS: usize = 96;
@@ -9,16 +9,16 @@ const ALL: (i64, i64) = (i32::MIN as i64, i32::MAX as i64);
 
 /// Bytes that were written together.
 #[derive(Clone, Debug)]
-struct Cell {
+struct MemoryCell {
     /// The first byte, and the one behind the last.
     bytes: (i64, i64),
-    set: Set,
+    set: TokenSet,
 }
 
 /// The memory of one kernel, as far as the analysis follows it.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
-    cells: Vec<Cell>,
+pub struct KernelMemory {
+    cells: Vec<MemoryCell>,
     /// Whether there were too many cells: all that it holds is in one.
     is_one: bool,
     /// How its address went where it is not followed, if it did.
@@ -34,19 +34,19 @@ pub fn reached(first: i32, last: i32, size: Option<i64>) -> (i64, i64) {
     }
 }
 
-impl Memory {
+impl KernelMemory {
     /// Puts something there. Whether that is new.
-    pub fn add(&mut self, bytes: (i64, i64), set: &Set) -> bool {
+    pub fn add(&mut self, bytes: (i64, i64), set: &TokenSet) -> bool {
         if set.is_empty() {
             return false;
         }
         if self.cells.len() >= CELLS {
-            let mut whole = Set::default();
+            let mut whole = TokenSet::default();
             for cell in self.cells.drain(..) {
                 whole.extend(&cell.set.map(|token| Some(token.mangled())));
             }
             self.is_one = true;
-            self.cells.push(Cell {
+            self.cells.push(MemoryCell {
                 bytes: ALL,
                 set: whole,
             });
@@ -58,7 +58,7 @@ impl Memory {
             Some(cell) => cell.set.extend(set),
             None => {
                 let set = set.clone();
-                self.cells.push(Cell { bytes, set });
+                self.cells.push(MemoryCell { bytes, set });
                 true
             }
         }
@@ -66,8 +66,8 @@ impl Memory {
 
     /// What may be found in these bytes by a read of `size` of them. A part of what was written is no longer an
     /// address.
-    pub fn read(&self, bytes: (i64, i64), size: Option<i64>) -> Set {
-        let mut all = Set::default();
+    pub fn read(&self, bytes: (i64, i64), size: Option<i64>) -> TokenSet {
+        let mut all = TokenSet::default();
         for cell in self.overlapping(bytes) {
             let is_part = size.is_some_and(|size| cell.bytes.1 - cell.bytes.0 != size);
             match is_part && cell.bytes != ALL {
@@ -79,17 +79,17 @@ impl Memory {
     }
 
     /// What may be found anywhere in it.
-    pub fn all(&self) -> Set {
+    pub fn all(&self) -> TokenSet {
         self.read(ALL, None)
     }
 
     /// What lies in these bytes, each with where it lies from their first on.
-    pub fn parts(&self, bytes: (i64, i64)) -> Vec<((i64, i64), Set)> {
-        let inside = |cell: &Cell| match cell.bytes {
+    pub fn parts(&self, bytes: (i64, i64)) -> Vec<((i64, i64), TokenSet)> {
+        let inside = |cell: &MemoryCell| match cell.bytes {
             ALL => ALL,
             (first, end) => (first.max(bytes.0) - bytes.0, end.min(bytes.1) - bytes.0),
         };
-        let whole = |cell: &Cell| match cell.bytes.0 >= bytes.0 && cell.bytes.1 <= bytes.1 {
+        let whole = |cell: &MemoryCell| match cell.bytes.0 >= bytes.0 && cell.bytes.1 <= bytes.1 {
             true => cell.set.clone(),
             false => cell.set.map(|token| Some(token.mangled())),
         };
@@ -98,14 +98,14 @@ impl Memory {
             .collect()
     }
 
-    fn overlapping(&self, bytes: (i64, i64)) -> impl Iterator<Item = &Cell> {
+    fn overlapping(&self, bytes: (i64, i64)) -> impl Iterator<Item = &MemoryCell> {
         self.cells
             .iter()
             .filter(move |cell| cell.bytes.0 < bytes.1 && bytes.0 < cell.bytes.1)
     }
 }
 
-/// Moves bytes that [`Memory::parts`] gave; all of a memory where they would not fit.
+/// Moves bytes that [`KernelMemory::parts`] gave; all of a memory where they would not fit.
 pub fn moved(bytes: (i64, i64), by: i64) -> (i64, i64) {
     match bytes {
         ALL => ALL,
@@ -124,10 +124,10 @@ pub fn is_all(bytes: (i64, i64)) -> bool {
     bytes == ALL
 }
 
-impl Memory {
+impl KernelMemory {
     /// Whatever is not followed may write there from now on.
     pub fn open(&mut self) -> bool {
-        self.add(ALL, &Set::of(Token::Unknown))
+        self.add(ALL, &TokenSet::of(Token::Unknown))
     }
 }
 
@@ -137,21 +137,24 @@ mod tests {
 
     #[test]
     fn fields_are_told_apart() {
-        let mut memory = Memory::default();
-        memory.add((0, 8), &Set::of(Token::Address(1)));
-        assert!(!memory.add((0, 8), &Set::of(Token::Address(1))));
-        memory.add((16, 24), &Set::of(Token::Address(2)));
-        assert_eq!(memory.read((0, 8), Some(8)), Set::of(Token::Address(1)));
-        assert_eq!(memory.read((8, 16), Some(8)), Set::default());
-        assert_eq!(memory.read((4, 8), Some(4)), Set::of(Token::Bits(1)));
-        assert_eq!(memory.parts((8, 24)), [((8, 16), Set::of(Token::Address(2)))]);
+        let mut memory = KernelMemory::default();
+        memory.add((0, 8), &TokenSet::of(Token::Address(1)));
+        assert!(!memory.add((0, 8), &TokenSet::of(Token::Address(1))));
+        memory.add((16, 24), &TokenSet::of(Token::Address(2)));
+        assert_eq!(memory.read((0, 8), Some(8)), TokenSet::of(Token::Address(1)));
+        assert_eq!(memory.read((8, 16), Some(8)), TokenSet::default());
+        assert_eq!(memory.read((4, 8), Some(4)), TokenSet::of(Token::Bits(1)));
+        assert_eq!(
+            memory.parts((8, 24)),
+            [((8, 16), TokenSet::of(Token::Address(2)))]
+        );
     }
 
     #[test]
     fn too_many_fields_are_one() {
-        let mut memory = Memory::default();
+        let mut memory = KernelMemory::default();
         for at in 0..200 {
-            memory.add((at * 8, at * 8 + 8), &Set::of(Token::Address(at as u32)));
+            memory.add((at * 8, at * 8 + 8), &TokenSet::of(Token::Address(at as u32)));
         }
         assert_eq!(memory.all().iter().count(), 200);
         assert!(memory.read((1600, 1608), Some(8)).holds_given());

@@ -6,7 +6,7 @@
 //!
 //! The addresses are followed through values, local variables (clang keeps everything in those before it
 //! optimises), shared memory, structures, and calls, by rules that [`solve`] applies until nothing changes.
-//! [`Reader`] makes the rules from LLVM's IR; `nvcc::published` makes them from PTX. Whatever has no rule counts
+//! [`RuleReader`] makes the rules from LLVM's IR; `nvcc::published` makes them from PTX. Whatever has no rule counts
 //! as keeping the address. Comparisons, and tests of a few bits, give nothing away; what a program makes of
 //! their outcome bit by bit is not followed.
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
@@ -29,7 +29,7 @@ use super::ir;
 pub use given::Published;
 use given::published;
 use read::Reached;
-use slots::Reader;
+use slots::RuleReader;
 
 /// What the kernels of a module may keep.
 pub fn of_module(module: LLVMModuleRef) -> Published {
@@ -39,7 +39,7 @@ pub fn of_module(module: LLVMModuleRef) -> Published {
     let mut all = Published::new();
     for kernels in [open, closed].iter().filter(|kernels| !kernels.is_empty()) {
         let names: Vec<String> = kernels.iter().map(|one| ir::name(one.kernel)).collect();
-        let (given, solver) = Reader::read(module, kernels);
+        let (given, solver) = RuleReader::read(module, kernels);
         all.extend(published(names, &given, solver));
     }
     all

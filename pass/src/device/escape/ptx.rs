@@ -2,7 +2,7 @@
 //!
 //! An instruction that is not known keeps everything that it is given.
 use super::set::Token;
-use super::solve::{Node, Rule, Solver};
+use super::solve::{EscapeRule, Solver, ValueId};
 
 const NOT_FOLLOWED: &str = "uses it in assembly that is not followed";
 const STORES: &str = "stores it in memory";
@@ -98,9 +98,9 @@ const HARMLESS: [&str; 27] = [
 
 /// An operand of an assembly statement.
 #[derive(Clone, Debug, Default)]
-pub struct Part {
+pub struct AssemblyOperand {
     /// What stands for its registers and names: of a list one for each, of a number none.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ValueId>,
     /// Whether it is an address.
     pub is_address: bool,
     /// What is added to the address, in bytes; the number that it is. None where that is not known.
@@ -116,7 +116,7 @@ pub fn bytes_of(parts: &[&str]) -> Option<i64> {
 
 impl Solver {
     /// Adds the rules of an instruction: its opcode, at the dots, and its operands.
-    pub fn instruction(&mut self, parts: &[&str], operands: &[Part]) {
+    pub fn instruction(&mut self, parts: &[&str], operands: &[AssemblyOperand]) {
         let opcode = parts.first().copied().unwrap_or_default();
         let is_bulk = parts.iter().any(|part| part.contains("bulk"));
         match (opcode, operands) {
@@ -137,9 +137,9 @@ impl Solver {
             // From global to shared memory; and the word that a group of such copies is complete.
             ("cp", [to, from, ..]) if to.is_address && from.is_address && !is_bulk => {
                 let unknown = self.unknown();
-                let value = Part {
+                let value = AssemblyOperand {
                     nodes: vec![unknown],
-                    ..Part::default()
+                    ..AssemblyOperand::default()
                 };
                 self.write(&[], to, &[value], STORES);
             }
@@ -152,7 +152,7 @@ impl Solver {
             _ => {
                 let how = self.way(NOT_FOLLOWED);
                 for &from in operands.iter().flat_map(|one| &one.nodes) {
-                    self.rule(Rule::Publish { from, how });
+                    self.rule(EscapeRule::Publish { from, how });
                     self.hold(from, Token::Unknown);
                 }
             }
@@ -160,82 +160,85 @@ impl Solver {
     }
 
     /// A value that is not followed.
-    pub fn unknown(&mut self) -> Node {
+    pub fn unknown(&mut self) -> ValueId {
         let node = self.node();
         self.hold(node, Token::Unknown);
         node
     }
 
-    fn computed(&mut self, parts: &[&str], result: &Part, sources: &[Part]) {
+    fn computed(&mut self, parts: &[&str], result: &AssemblyOperand, sources: &[AssemblyOperand]) {
         // A half of an address is a number.
         let is_whole = result.nodes.len() == 1 && sources.iter().all(|one| one.nodes.len() <= 1);
         let number = sources
             .iter()
             .find(|one| one.nodes.is_empty())
             .and_then(|one| one.number);
-        let given: Vec<Node> = sources.iter().flat_map(|one| one.nodes.iter().copied()).collect();
+        let given: Vec<ValueId> = sources.iter().flat_map(|one| one.nodes.iter().copied()).collect();
         for &to in &result.nodes {
             match (parts[0], given.as_slice(), number) {
-                ("add", &[from], Some(by)) => self.rule(Rule::Move {
+                ("add", &[from], Some(by)) => self.rule(EscapeRule::Move {
                     to,
                     from,
                     by: Some((by, 0)),
                 }),
-                ("sub", &[from], Some(by)) => self.rule(Rule::Move {
+                ("sub", &[from], Some(by)) => self.rule(EscapeRule::Move {
                     to,
                     from,
                     by: by.checked_neg().map(|by| (by, 0)),
                 }),
-                ("add", &[one, other], _) => self.rule(Rule::Sum { to, one, other }),
-                ("and", &[from], Some(0..FEW)) => self.rule(Rule::FewBits { to, from }),
+                ("add", &[one, other], _) => self.rule(EscapeRule::Sum { to, one, other }),
+                ("and", &[from], Some(0..FEW)) => self.rule(EscapeRule::FewBits { to, from }),
                 ("cvt", &[from], _) if makes(parts, &["u16", "s16", "u8", "s8"]) => {
-                    self.rule(Rule::FewBits { to, from });
+                    self.rule(EscapeRule::FewBits { to, from });
                 }
                 ("cvt", &[from], _) if makes(parts, &["u32", "s32", "u64", "s64"]) => {
-                    self.rule(Rule::Copy { to, from });
+                    self.rule(EscapeRule::Copy { to, from });
                 }
                 ("mov" | "cvta" | "mapa" | "selp", all, _) if is_whole => {
-                    all.iter().for_each(|&from| self.rule(Rule::Copy { to, from }));
+                    all.iter()
+                        .for_each(|&from| self.rule(EscapeRule::Copy { to, from }));
                 }
-                (_, all, _) => all.iter().for_each(|&from| self.rule(Rule::Compute { to, from })),
+                (_, all, _) => all
+                    .iter()
+                    .for_each(|&from| self.rule(EscapeRule::Compute { to, from })),
             }
         }
     }
 
     /// The place that an address operand names, `further` bytes on.
-    fn place_of(&mut self, address: &Part, further: Option<i64>) -> Vec<Node> {
+    fn place_of(&mut self, address: &AssemblyOperand, further: Option<i64>) -> Vec<ValueId> {
         let by = address
             .number
             .zip(further)
             .and_then(|(one, other)| one.checked_add(other));
-        let moved = |&from: &Node| {
+        let moved = |&from: &ValueId| {
             let to = self.node();
             let by = by.map(|by| (by, 0));
-            self.rule(Rule::Move { to, from, by });
+            self.rule(EscapeRule::Move { to, from, by });
             to
         };
-        let places: Vec<Node> = address.nodes.iter().map(moved).collect();
+        let places: Vec<ValueId> = address.nodes.iter().map(moved).collect();
         match places.is_empty() {
             true => vec![self.unknown()],
             false => places,
         }
     }
 
-    fn read(&mut self, parts: &[&str], results: &Part, address: &Part) {
+    fn read(&mut self, parts: &[&str], results: &AssemblyOperand, address: &AssemblyOperand) {
         let size = bytes_of(parts).filter(|_| parts[0] != "ldmatrix");
         for (at, &to) in results.nodes.iter().enumerate() {
             for place in self.place_of(address, size.map(|size| size * at as i64)) {
-                self.rule(Rule::Load { to, at: place, size });
+                self.rule(EscapeRule::Load { to, at: place, size });
             }
         }
     }
 
-    fn write(&mut self, parts: &[&str], address: &Part, values: &[Part], how: &str) {
+    fn write(&mut self, parts: &[&str], address: &AssemblyOperand, values: &[AssemblyOperand], how: &str) {
         let size = bytes_of(parts).filter(|_| !matches!(parts.first(), Some(&"stmatrix")));
         let how = self.way(how);
         for (at, &from) in values.iter().flat_map(|one| one.nodes.iter().enumerate()) {
             for place in self.place_of(address, size.map(|size| size * at as i64)) {
-                self.rule(Rule::Store {
+                self.rule(EscapeRule::Store {
                     at: place,
                     from,
                     size,

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
-use super::given::Given;
+use super::given::GivenAddress;
 use super::known::is_opaque;
 use super::set::Token;
-use super::slots::{Reader, Slot, by_value};
-use super::solve::{Place, Rule, Solver};
+use super::slots::{RuleReader, ValueSlot, by_value};
+use super::solve::{EscapeRule, MemoryId, Solver};
 use crate::device::callgraph::CallGraph;
 use crate::device::ir::*;
 use crate::device::module;
@@ -38,9 +38,9 @@ impl Reached {
     }
 }
 
-impl Reader {
+impl RuleReader {
     /// The addresses that these kernels are given, and the rules of all that they reach.
-    pub(super) fn read(module: LLVMModuleRef, kernels: &[Reached]) -> (Vec<Given>, Solver) {
+    pub(super) fn read(module: LLVMModuleRef, kernels: &[Reached]) -> (Vec<GivenAddress>, Solver) {
         let mut reader = Self::new(module);
         let is_open = kernels.iter().any(|one| one.is_open);
         if is_open {
@@ -75,7 +75,7 @@ impl Reader {
     }
 
     /// The parameters of a kernel: which hold addresses from the start.
-    fn given(&mut self, kernel: LLVMValueRef, all: &mut Vec<Given>) {
+    fn given(&mut self, kernel: LLVMValueRef, all: &mut Vec<GivenAddress>) {
         for (at, parameter) in parameters(kernel).into_iter().enumerate() {
             let number = all.len() as u32;
             let ty = by_value(kernel, at as u32);
@@ -87,17 +87,17 @@ impl Reader {
                     let place = self.by_value_place(parameter);
                     self.fill(place, ty, &pointers, Token::Address(number));
                 }
-                (None, Slot::Many(place)) => {
+                (None, ValueSlot::Many(place)) => {
                     let ty = llvm!(LLVMTypeOf(parameter));
                     self.fill(place, ty, &pointers, Token::Address(number));
                 }
-                (None, Slot::One(node)) if !pointers.is_empty() => {
+                (None, ValueSlot::One(node)) if !pointers.is_empty() => {
                     self.solver.hold(node, Token::Address(number));
                 }
                 _ => {}
             }
             if !pointers.is_empty() {
-                all.push(Given {
+                all.push(GivenAddress {
                     kernel: name(kernel),
                     parameter: (at + 1, name(parameter)),
                 });
@@ -106,7 +106,7 @@ impl Reader {
     }
 
     /// Has a structure hold `token` where its type has pointers, and unknown numbers elsewhere.
-    fn fill(&mut self, place: Place, ty: LLVMTypeRef, pointers: &[u64], token: Token) {
+    fn fill(&mut self, place: MemoryId, ty: LLVMTypeRef, pointers: &[u64], token: Token) {
         self.solver
             .fill(place, Some((0, self.layout.size(ty) as i64)), Token::Unknown);
         for &offset in pointers {
@@ -119,14 +119,14 @@ impl Reader {
     fn enter_from_elsewhere(&mut self, function: LLVMValueRef) {
         for (at, parameter) in parameters(function).into_iter().enumerate() {
             match self.slot(parameter) {
-                Slot::One(node) if by_value(function, at as u32).is_none() => {
+                ValueSlot::One(node) if by_value(function, at as u32).is_none() => {
                     self.solver.hold(node, Token::Unknown);
                 }
-                Slot::One(_) => {
+                ValueSlot::One(_) => {
                     let place = self.by_value_place(parameter);
                     self.solver.fill(place, None, Token::Unknown);
                 }
-                Slot::Many(place) => self.solver.fill(place, None, Token::Unknown),
+                ValueSlot::Many(place) => self.solver.fill(place, None, Token::Unknown),
             }
         }
         let how = self.solver.way("gives it to code that is not known");
@@ -143,7 +143,7 @@ impl Reader {
         for place in self.all_shared() {
             let node = self.solver.node();
             self.solver.hold(node, Token::anywhere(place));
-            self.solver.rule(Rule::Expose { from: node, how });
+            self.solver.rule(EscapeRule::Expose { from: node, how });
         }
     }
 }

@@ -1,76 +1,88 @@
 //! Rules: what one value or memory gets from others. [`super::solve`] applies them.
 
 /// The number of a value.
-pub type Node = u32;
+pub type ValueId = u32;
 /// The number of a memory that ends with the kernel.
-pub type Place = u32;
+pub type MemoryId = u32;
 /// The number of a way in which an address is published.
 pub type How = u32;
 
 /// What one value or memory gets from others. Sizes and offsets are in bytes.
 #[derive(Clone, Copy, Debug)]
-pub enum Rule {
+pub enum EscapeRule {
     /// One node may have the values of the other.
-    Copy { to: Node, from: Node },
+    Copy { to: ValueId, from: ValueId },
     /// A number computed of it.
-    Compute { to: Node, from: Node },
+    Compute { to: ValueId, from: ValueId },
     /// A sum: an address, if only one of them is.
-    Sum { to: Node, one: Node, other: Node },
+    Sum {
+        to: ValueId,
+        one: ValueId,
+        other: ValueId,
+    },
     /// So few of its bits that no address can be made of them.
-    FewBits { to: Node, from: Node },
+    FewBits { to: ValueId, from: ValueId },
     /// The address `by` bytes on, or up to a `span` behind that.
     Move {
-        to: Node,
-        from: Node,
+        to: ValueId,
+        from: ValueId,
         by: Option<(i64, i64)>,
     },
     /// What is read at an address.
-    Load { to: Node, at: Node, size: Option<i64> },
+    Load {
+        to: ValueId,
+        at: ValueId,
+        size: Option<i64>,
+    },
     /// A structure that is read at an address.
-    LoadInto { to: Place, at: Node, size: Option<i64> },
+    LoadInto {
+        to: MemoryId,
+        at: ValueId,
+        size: Option<i64>,
+    },
     /// Something is written at an address.
     Store {
-        at: Node,
-        from: Node,
+        at: ValueId,
+        from: ValueId,
         size: Option<i64>,
         how: How,
     },
     /// A structure is written at an address.
-    StoreFrom { at: Node, from: Place, how: How },
+    StoreFrom { at: ValueId, from: MemoryId, how: How },
     /// Bytes are copied from address to address.
     Transfer {
-        to: Node,
-        from: Node,
+        to: ValueId,
+        from: ValueId,
         size: Option<i64>,
         how: How,
     },
     /// A field of a structure.
     Extract {
-        to: Node,
-        from: Place,
+        to: ValueId,
+        from: MemoryId,
         at: i64,
         size: i64,
     },
     /// A field of a structure that is a structure.
     ExtractInto {
-        to: Place,
-        from: Place,
+        to: MemoryId,
+        from: MemoryId,
         at: i64,
         size: i64,
     },
     /// A structure gets a field.
     Insert {
-        to: Place,
+        to: MemoryId,
         at: i64,
         size: i64,
-        from: Node,
+        from: ValueId,
     },
     /// A structure gets another one at an offset, or becomes it.
-    InsertFrom { to: Place, at: i64, from: Place },
+    InsertFrom { to: MemoryId, at: i64, from: MemoryId },
     /// It goes where it is not followed.
-    Publish { from: Node, how: How },
+    Publish { from: ValueId, how: How },
     /// All in it goes where it is not followed.
-    PublishAll { from: Place, how: How },
+    PublishAll { from: MemoryId, how: How },
     /// All that lies in the memories that it points to goes where it is not followed.
-    Expose { from: Node, how: How },
+    Expose { from: ValueId, how: How },
 }

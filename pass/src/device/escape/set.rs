@@ -49,9 +49,9 @@ impl Token {
 
 /// All that a value may hold; nothing for numbers that have nothing to do with an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Set(Vec<Token>);
+pub struct TokenSet(Vec<Token>);
 
-impl Set {
+impl TokenSet {
     /// Of one thing.
     pub fn of(token: Token) -> Self {
         Self(vec![token])
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_pointer_that_walks_ends_up_anywhere() {
-        let mut set = Set::of(Token::Local(3, 0, 0));
+        let mut set = TokenSet::of(Token::Local(3, 0, 0));
         while set.extend(&set.clone().map(|one| Some(one.moved(Some((8, 0)))))) {}
-        assert_eq!(set, Set::of(Token::anywhere(3)));
+        assert_eq!(set, TokenSet::of(Token::anywhere(3)));
         assert!(!set.insert(Token::Local(3, 8, 8)));
         assert!(set.insert(Token::Local(4, 8, 8)));
     }

@@ -6,7 +6,7 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::set::Token;
-use super::solve::{How, Node, Place, Rule, Solver};
+use super::solve::{EscapeRule, How, MemoryId, Solver, ValueId};
 use crate::device::callgraph::mentioned;
 use crate::device::helpers;
 use crate::device::ir::*;
@@ -17,28 +17,28 @@ const SHARED: u32 = 3;
 
 /// What stands for a value: structures and arrays are memories, so that their fields are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    One(Node),
-    Many(Place),
+pub(super) enum ValueSlot {
+    One(ValueId),
+    Many(MemoryId),
 }
 
 /// A module while its rules are made.
-pub(super) struct Reader {
+pub(super) struct RuleReader {
     pub(super) module: LLVMModuleRef,
     pub(super) layout: Layout,
     pub(super) solver: Solver,
-    slots: HashMap<LLVMValueRef, Slot>,
-    results: HashMap<LLVMValueRef, Slot>,
-    shared: HashMap<LLVMValueRef, Place>,
+    slots: HashMap<LLVMValueRef, ValueSlot>,
+    results: HashMap<LLVMValueRef, ValueSlot>,
+    shared: HashMap<LLVMValueRef, MemoryId>,
     /// The memory of parameters that are passed as copies in memory.
-    copies: HashMap<LLVMValueRef, Place>,
+    copies: HashMap<LLVMValueRef, MemoryId>,
     /// All shared memory whose size the launch gives: it lies at one address.
-    dynamic: Option<Place>,
+    dynamic: Option<MemoryId>,
     /// Functions that may be called through pointers.
     pub(super) taken: Vec<LLVMValueRef>,
 }
 
-impl Reader {
+impl RuleReader {
     /// Of a module, without a rule yet.
     pub(super) fn new(module: LLVMModuleRef) -> Self {
         Self {
@@ -55,12 +55,12 @@ impl Reader {
     }
 
     /// All shared memory that has been named so far.
-    pub(super) fn all_shared(&self) -> Vec<Place> {
+    pub(super) fn all_shared(&self) -> Vec<MemoryId> {
         self.shared.values().copied().chain(self.dynamic).collect()
     }
 
     /// What stands for a value.
-    pub(super) fn slot(&mut self, value: LLVMValueRef) -> Slot {
+    pub(super) fn slot(&mut self, value: LLVMValueRef) -> ValueSlot {
         if let Some(&slot) = self.slots.get(&value) {
             return slot;
         }
@@ -71,7 +71,7 @@ impl Reader {
         } else if !llvm!(LLVMIsAArgument(value)).is_null() {
             let function = llvm!(LLVMGetParamParent(value));
             let at = parameters(function).iter().position(|&one| one == value);
-            if let (Slot::One(node), Some(_)) = (slot, at.and_then(|at| by_value(function, at as u32))) {
+            if let (ValueSlot::One(node), Some(_)) = (slot, at.and_then(|at| by_value(function, at as u32))) {
                 let place = self.solver.place();
                 self.solver.hold(node, Token::Local(place, 0, 0));
                 self.copies.insert(value, place);
@@ -81,22 +81,22 @@ impl Reader {
     }
 
     /// The memory of a parameter that is passed as a copy in memory.
-    pub(super) fn by_value_place(&mut self, parameter: LLVMValueRef) -> Place {
+    pub(super) fn by_value_place(&mut self, parameter: LLVMValueRef) -> MemoryId {
         self.slot(parameter);
         self.copies[&parameter]
     }
 
-    pub(super) fn new_slot(&mut self, ty: LLVMTypeRef) -> Slot {
+    pub(super) fn new_slot(&mut self, ty: LLVMTypeRef) -> ValueSlot {
         match kind(ty) {
             LLVMTypeKind::LLVMStructTypeKind | LLVMTypeKind::LLVMArrayTypeKind => {
-                Slot::Many(self.solver.place())
+                ValueSlot::Many(self.solver.place())
             }
-            _ => Slot::One(self.solver.node()),
+            _ => ValueSlot::One(self.solver.node()),
         }
     }
 
     /// What stands for what a function returns, if it does.
-    pub(super) fn result(&mut self, function: LLVMValueRef) -> Option<Slot> {
+    pub(super) fn result(&mut self, function: LLVMValueRef) -> Option<ValueSlot> {
         let ty = llvm!(LLVMGetReturnType(value_type(function)));
         if kind(ty) == LLVMTypeKind::LLVMVoidTypeKind {
             return None;
@@ -110,9 +110,9 @@ impl Reader {
     }
 
     /// A constant: the address of shared memory, or of something that outlives the kernel.
-    fn constant(&mut self, value: LLVMValueRef, slot: Slot) {
+    fn constant(&mut self, value: LLVMValueRef, slot: ValueSlot) {
         let is_pointer = kind(llvm!(LLVMTypeOf(value))) == LLVMTypeKind::LLVMPointerTypeKind;
-        if let (true, Slot::One(node)) = (is_pointer, slot) {
+        if let (true, ValueSlot::One(node)) = (is_pointer, slot) {
             if llvm!(LLVMIsNull(value)) != 0 || llvm!(LLVMIsUndef(value)) != 0 {
                 return;
             }
@@ -126,14 +126,14 @@ impl Reader {
         for global in mentioned(value) {
             let token = self.shared_place(global).map_or(Token::Unknown, Token::anywhere);
             match slot {
-                Slot::One(node) => self.solver.hold(node, token),
-                Slot::Many(place) => self.solver.fill(place, None, token),
+                ValueSlot::One(node) => self.solver.hold(node, token),
+                ValueSlot::Many(place) => self.solver.fill(place, None, token),
             }
         }
     }
 
     /// The memory of a shared variable.
-    fn shared_place(&mut self, global: LLVMValueRef) -> Option<Place> {
+    fn shared_place(&mut self, global: LLVMValueRef) -> Option<MemoryId> {
         if llvm!(LLVMIsAGlobalVariable(global)).is_null() || address_space(global) != SHARED {
             return None;
         }
@@ -152,18 +152,20 @@ impl Reader {
     }
 
     /// What a value holds goes where it is not followed.
-    pub(super) fn publish(&mut self, slot: Slot, how: How) {
+    pub(super) fn publish(&mut self, slot: ValueSlot, how: How) {
         self.solver.rule(match slot {
-            Slot::One(from) => Rule::Publish { from, how },
-            Slot::Many(from) => Rule::PublishAll { from, how },
+            ValueSlot::One(from) => EscapeRule::Publish { from, how },
+            ValueSlot::Many(from) => EscapeRule::PublishAll { from, how },
         });
     }
 
     /// One value is another one.
-    pub(super) fn copy(&mut self, to: Slot, from: Slot) {
+    pub(super) fn copy(&mut self, to: ValueSlot, from: ValueSlot) {
         match (to, from) {
-            (Slot::One(to), Slot::One(from)) => self.solver.rule(Rule::Copy { to, from }),
-            (Slot::Many(to), Slot::Many(from)) => self.solver.rule(Rule::InsertFrom { to, at: 0, from }),
+            (ValueSlot::One(to), ValueSlot::One(from)) => self.solver.rule(EscapeRule::Copy { to, from }),
+            (ValueSlot::Many(to), ValueSlot::Many(from)) => {
+                self.solver.rule(EscapeRule::InsertFrom { to, at: 0, from })
+            }
             _ => unreachable!("both are of one type"),
         }
     }

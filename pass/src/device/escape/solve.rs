@@ -2,17 +2,17 @@
 //! changes. The order of instructions plays no role: what may happen at some time counts.
 use std::collections::BTreeMap;
 
-use super::memory::{self, Memory};
-pub use super::rule::{How, Node, Place, Rule};
-use super::set::{Set, Token};
+use super::memory::{self, KernelMemory};
+pub use super::rule::{EscapeRule, How, MemoryId, ValueId};
+use super::set::{Token, TokenSet};
 
 /// Values, memories and rules.
 #[derive(Default)]
 pub struct Solver {
-    nodes: Vec<Set>,
-    places: Vec<Memory>,
+    nodes: Vec<TokenSet>,
+    places: Vec<KernelMemory>,
     /// Each with the scope that it is of.
-    rules: Vec<(Rule, usize)>,
+    rules: Vec<(EscapeRule, usize)>,
     /// Of each scope which given addresses its rules may see; all for those that are not listed.
     scopes: Vec<Vec<bool>>,
     scope: usize,
@@ -24,15 +24,15 @@ pub struct Solver {
 
 impl Solver {
     /// A new value.
-    pub fn node(&mut self) -> Node {
-        self.nodes.push(Set::default());
-        (self.nodes.len() - 1) as Node
+    pub fn node(&mut self) -> ValueId {
+        self.nodes.push(TokenSet::default());
+        (self.nodes.len() - 1) as ValueId
     }
 
     /// A new memory.
-    pub fn place(&mut self) -> Place {
-        self.places.push(Memory::default());
-        (self.places.len() - 1) as Place
+    pub fn place(&mut self) -> MemoryId {
+        self.places.push(KernelMemory::default());
+        (self.places.len() - 1) as MemoryId
     }
 
     /// A way in which addresses are published, in words that follow "the kernel".
@@ -45,15 +45,15 @@ impl Solver {
     }
 
     /// A value holds something from the start.
-    pub fn hold(&mut self, node: Node, token: Token) {
+    pub fn hold(&mut self, node: ValueId, token: Token) {
         self.changed |= self.nodes[node as usize].insert(token);
     }
 
     /// A memory holds something from the start, in these bytes; in any for none.
-    pub fn fill(&mut self, place: Place, bytes: Option<(i64, i64)>, token: Token) {
+    pub fn fill(&mut self, place: MemoryId, bytes: Option<(i64, i64)>, token: Token) {
         match bytes {
-            Some(bytes) => self.put(place, bytes, &Set::of(token)),
-            None => self.put(place, memory::reached(i32::MIN, 0, None), &Set::of(token)),
+            Some(bytes) => self.put(place, bytes, &TokenSet::of(token)),
+            None => self.put(place, memory::reached(i32::MIN, 0, None), &TokenSet::of(token)),
         }
     }
 
@@ -65,7 +65,7 @@ impl Solver {
     }
 
     /// Adds a rule to the scope that began last.
-    pub fn rule(&mut self, rule: Rule) {
+    pub fn rule(&mut self, rule: EscapeRule) {
         self.rules.push((rule, self.scope));
     }
 
@@ -87,17 +87,17 @@ impl Solver {
         self.published.into_iter().map(with_words).collect()
     }
 
-    fn set(&self, node: Node) -> Set {
+    fn set(&self, node: ValueId) -> TokenSet {
         self.nodes[node as usize].clone()
     }
 
-    fn add(&mut self, to: Node, set: &Set) {
+    fn add(&mut self, to: ValueId, set: &TokenSet) {
         let seen = self.seen(set);
         self.changed |= self.nodes[to as usize].extend(&seen);
     }
 
     /// What the rules of the scope may see of a set.
-    fn seen(&self, set: &Set) -> Set {
+    fn seen(&self, set: &TokenSet) -> TokenSet {
         let scope = self.scopes.get(self.scope);
         set.map(|token| match token {
             Token::Address(given) | Token::Bits(given) => {
@@ -108,58 +108,58 @@ impl Solver {
         })
     }
 
-    fn apply(&mut self, rule: Rule) {
+    fn apply(&mut self, rule: EscapeRule) {
         match rule {
-            Rule::Copy { to, from } => self.add(to, &self.set(from)),
-            Rule::Compute { to, from } => self.add(to, &mangled(&self.set(from))),
-            Rule::Sum { to, one, other } => self.sum(to, &self.set(one), &self.set(other)),
-            Rule::FewBits { to, from } => {
+            EscapeRule::Copy { to, from } => self.add(to, &self.set(from)),
+            EscapeRule::Compute { to, from } => self.add(to, &mangled(&self.set(from))),
+            EscapeRule::Sum { to, one, other } => self.sum(to, &self.set(one), &self.set(other)),
+            EscapeRule::FewBits { to, from } => {
                 let left = |token| match token {
                     Token::Address(_) | Token::Local(..) => None,
                     other => Some(other),
                 };
                 self.add(to, &self.set(from).map(left));
             }
-            Rule::Move { to, from, by } => {
+            EscapeRule::Move { to, from, by } => {
                 self.add(to, &self.set(from).map(|token| Some(token.moved(by))));
             }
-            Rule::Load { to, at, size } => self.add(to, &self.loaded(&self.set(at), size)),
-            Rule::LoadInto { to, at, size } => {
+            EscapeRule::Load { to, at, size } => self.add(to, &self.loaded(&self.set(at), size)),
+            EscapeRule::LoadInto { to, at, size } => {
                 for (bytes, set) in self.parts(&self.set(at), size) {
                     self.put(to, bytes, &set);
                 }
             }
-            Rule::Store { at, from, size, how } => {
+            EscapeRule::Store { at, from, size, how } => {
                 self.store(&self.set(at), &[(0, size, self.set(from))], how);
             }
-            Rule::StoreFrom { at, from, how } => {
+            EscapeRule::StoreFrom { at, from, how } => {
                 let parts = self.places[from as usize].parts((0, i64::from(i32::MAX)));
                 self.store(&self.set(at), &fields(parts), how);
             }
-            Rule::Transfer { to, from, size, how } => {
+            EscapeRule::Transfer { to, from, size, how } => {
                 let parts = self.parts(&self.set(from), size);
                 self.store(&self.set(to), &fields(parts), how);
             }
-            Rule::Extract { to, from, at, size } => {
+            EscapeRule::Extract { to, from, at, size } => {
                 let found = self.places[from as usize].read((at, at + size.max(1)), Some(size));
                 self.add(to, &found);
             }
-            Rule::ExtractInto { to, from, at, size } => {
+            EscapeRule::ExtractInto { to, from, at, size } => {
                 for (bytes, set) in self.places[from as usize].parts((at, at + size.max(1))) {
                     self.put(to, bytes, &set);
                 }
             }
-            Rule::Insert { to, at, size, from } => {
+            EscapeRule::Insert { to, at, size, from } => {
                 self.put(to, (at, at + size.max(1)), &self.set(from));
             }
-            Rule::InsertFrom { to, at, from } => {
+            EscapeRule::InsertFrom { to, at, from } => {
                 for (bytes, set) in self.places[from as usize].parts((0, i64::from(i32::MAX))) {
                     self.put(to, memory::moved(bytes, at), &set);
                 }
             }
-            Rule::Publish { from, how } => self.publish(&self.set(from), how),
-            Rule::PublishAll { from, how } => self.publish(&self.places[from as usize].all(), how),
-            Rule::Expose { from, how } => {
+            EscapeRule::Publish { from, how } => self.publish(&self.set(from), how),
+            EscapeRule::PublishAll { from, how } => self.publish(&self.places[from as usize].all(), how),
+            EscapeRule::Expose { from, how } => {
                 for token in self.set(from).iter() {
                     if let Token::Local(place, ..) = token {
                         self.expose(place, how);
@@ -169,7 +169,7 @@ impl Solver {
         }
     }
 
-    fn sum(&mut self, to: Node, one: &Set, other: &Set) {
+    fn sum(&mut self, to: ValueId, one: &TokenSet, other: &TokenSet) {
         for (set, with) in [(one, other), (other, one)] {
             match with.holds_given() {
                 true => self.add(to, &mangled(set)),
@@ -178,8 +178,8 @@ impl Solver {
         }
     }
 
-    fn loaded(&self, at: &Set, size: Option<i64>) -> Set {
-        let mut found = Set::default();
+    fn loaded(&self, at: &TokenSet, size: Option<i64>) -> TokenSet {
+        let mut found = TokenSet::default();
         if at.is_empty() {
             found.insert(Token::Unknown);
         }
@@ -196,7 +196,7 @@ impl Solver {
     }
 
     /// What lies where an address points to, with where from there on.
-    fn parts(&self, at: &Set, size: Option<i64>) -> Vec<((i64, i64), Set)> {
+    fn parts(&self, at: &TokenSet, size: Option<i64>) -> Vec<((i64, i64), TokenSet)> {
         let everywhere = memory::reached(i32::MIN, 0, None);
         let mut found = Vec::new();
         let mut outside = at.is_empty();
@@ -215,13 +215,13 @@ impl Solver {
             }
         }
         if outside {
-            found.push((everywhere, Set::of(Token::Unknown)));
+            found.push((everywhere, TokenSet::of(Token::Unknown)));
         }
         found
     }
 
     /// Writes fields at an address.
-    fn store(&mut self, at: &Set, fields: &[Field], how: How) {
+    fn store(&mut self, at: &TokenSet, fields: &[Field], how: How) {
         let mut outside = at.is_empty();
         for token in at.iter() {
             let Token::Local(place, first, last) = token else {
@@ -241,7 +241,7 @@ impl Solver {
         }
     }
 
-    fn put(&mut self, place: Place, bytes: (i64, i64), set: &Set) {
+    fn put(&mut self, place: MemoryId, bytes: (i64, i64), set: &TokenSet) {
         let seen = self.seen(set);
         let memory = &mut self.places[place as usize];
         self.changed |= memory.add(bytes, &seen);
@@ -250,7 +250,7 @@ impl Solver {
         }
     }
 
-    fn publish(&mut self, set: &Set, how: How) {
+    fn publish(&mut self, set: &TokenSet, how: How) {
         let seen = self.seen(set);
         for token in seen.iter() {
             match token {
@@ -264,7 +264,7 @@ impl Solver {
         }
     }
 
-    fn expose(&mut self, place: Place, how: How) {
+    fn expose(&mut self, place: MemoryId, how: How) {
         let memory = &mut self.places[place as usize];
         if memory.escaped.is_none() {
             memory.escaped = Some(how);
@@ -277,15 +277,15 @@ impl Solver {
 }
 
 /// What is written together: its offset, its bytes where they are known, and what it holds.
-type Field = (i64, Option<i64>, Set);
+type Field = (i64, Option<i64>, TokenSet);
 
-fn mangled(set: &Set) -> Set {
+fn mangled(set: &TokenSet) -> TokenSet {
     set.map(|token| Some(token.mangled()))
 }
 
-/// The fields that [`Memory::parts`] gave.
-fn fields(parts: Vec<((i64, i64), Set)>) -> Vec<Field> {
-    let field = |(bytes, set): ((i64, i64), Set)| match memory::is_all(bytes) {
+/// The fields that [`KernelMemory::parts`] gave.
+fn fields(parts: Vec<((i64, i64), TokenSet)>) -> Vec<Field> {
+    let field = |(bytes, set): ((i64, i64), TokenSet)| match memory::is_all(bytes) {
         true => (0, None, set),
         false => (bytes.0, Some(bytes.1 - bytes.0), set),
     };

@@ -5,7 +5,7 @@
 //! address of a variable, lets it escape; so does one that puts it into memory.
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::ptx::{Function, Instruction, Module, Operand};
+use super::ptx::{Instruction, Operand, PtxFunction, PtxModule};
 
 /// Instructions whose first operand is a result that the others make.
 const COMPUTES: [&str; 32] = [
@@ -21,22 +21,22 @@ const TEXTURES: [&str; 9] = [
 ];
 
 /// The variables of a module, by their numbers.
-type Set = BTreeSet<usize>;
+type VariableSet = BTreeSet<usize>;
 
 /// What is known of a module's variables and kernels.
 #[derive(Default, Debug)]
 pub struct Flow {
     /// The variables that are written through their addresses.
-    pub written: Set,
+    pub written: VariableSet,
     /// The variables whose addresses go where they are not followed.
-    pub escaped: Set,
+    pub escaped: VariableSet,
 }
 
 /// What a kernel reaches: itself and the functions that it calls, directly or not.
 #[derive(Default, Debug)]
 pub struct Reach<'a> {
     /// The variables that those mention.
-    pub variables: Set,
+    pub variables: VariableSet,
     /// The functions without a body among those.
     pub declared: BTreeSet<&'a str>,
     /// Whether one of them calls through a pointer.
@@ -48,14 +48,14 @@ pub struct Reach<'a> {
 }
 
 /// A module's names.
-pub struct Names<'m> {
+pub struct ModuleNames<'m> {
     variables: HashMap<&'m str, usize>,
     functions: HashMap<&'m str, usize>,
 }
 
-impl<'m> Names<'m> {
+impl<'m> ModuleNames<'m> {
     /// Of a module.
-    pub fn new(module: &'m Module) -> Self {
+    pub fn new(module: &'m PtxModule) -> Self {
         let variables = module.variables.iter().map(|one| one.name);
         let functions = module.functions.iter().map(|one| one.name);
         Self {
@@ -79,8 +79,8 @@ fn target<'a>(call: &'a Instruction) -> Option<&'a Operand> {
 }
 
 /// Follows the addresses of all variables.
-pub fn follow(module: &Module) -> Flow {
-    let names = Names::new(module);
+pub fn follow(module: &PtxModule) -> Flow {
+    let names = ModuleNames::new(module);
     let mut flow = Flow::default();
     for variable in &module.variables {
         // An address in the first value of a variable is one in memory.
@@ -90,13 +90,13 @@ pub fn follow(module: &Module) -> Flow {
             .filter_map(|name| names.variables.get(name));
         flow.escaped.extend(held);
     }
-    let mut states: Vec<HashMap<&str, Set>> = vec![HashMap::new(); module.functions.len()];
+    let mut states: Vec<HashMap<&str, VariableSet>> = vec![HashMap::new(); module.functions.len()];
     let mut changed = true;
     while changed {
         changed = false;
         for (at, function) in module.functions.iter().enumerate() {
             let mut given = Vec::new();
-            let mut state = State {
+            let mut state = FunctionFlow {
                 names: &names,
                 function,
                 held: &mut states[at],
@@ -107,7 +107,7 @@ pub fn follow(module: &Module) -> Flow {
                 state.instruction(instruction, &mut given);
             }
             for name in &function.results {
-                state.escape(&Set::from_iter(state.of_name(name)));
+                state.escape(&VariableSet::from_iter(state.of_name(name)));
             }
             changed |= state.changed;
             for (callee, position, set) in given {
@@ -128,32 +128,32 @@ pub fn follow(module: &Module) -> Flow {
 }
 
 /// A function while its instructions are looked at.
-struct State<'s, 'm> {
-    names: &'s Names<'m>,
-    function: &'m Function<'m>,
+struct FunctionFlow<'s, 'm> {
+    names: &'s ModuleNames<'m>,
+    function: &'m PtxFunction<'m>,
     /// The variables whose addresses each register or parameter may hold.
-    held: &'s mut HashMap<&'m str, Set>,
+    held: &'s mut HashMap<&'m str, VariableSet>,
     flow: &'s mut Flow,
     changed: bool,
 }
 
-impl<'m> State<'_, 'm> {
-    fn of_name(&self, name: &str) -> Set {
+impl<'m> FunctionFlow<'_, 'm> {
+    fn of_name(&self, name: &str) -> VariableSet {
         let mut set = self.held.get(name).cloned().unwrap_or_default();
         set.extend(self.names.variables.get(name));
         set
     }
 
-    fn of(&self, operands: &[Operand]) -> Set {
+    fn of(&self, operands: &[Operand]) -> VariableSet {
         let names = operands.iter().flat_map(|operand| &operand.names);
         names.flat_map(|name| self.of_name(name)).collect()
     }
 
-    fn escape(&mut self, set: &Set) {
+    fn escape(&mut self, set: &VariableSet) {
         self.flow.escaped.extend(set);
     }
 
-    fn hold(&mut self, operand: &'m Operand, set: &Set) {
+    fn hold(&mut self, operand: &'m Operand, set: &VariableSet) {
         if set.is_empty() {
             return;
         }
@@ -171,7 +171,7 @@ impl<'m> State<'_, 'm> {
     }
 
     /// What one instruction does. `given` gets what calls are given: callee, position, variables.
-    fn instruction(&mut self, one: &'m Instruction, given: &mut Vec<(usize, usize, Set)>) {
+    fn instruction(&mut self, one: &'m Instruction, given: &mut Vec<(usize, usize, VariableSet)>) {
         let operands = one.operands.as_slice();
         let is_of_parameter = one.opcode.get(1).is_some_and(|part| part.starts_with("param"));
         match (one.opcode[0], operands) {
@@ -216,7 +216,7 @@ impl<'m> State<'_, 'm> {
         }
     }
 
-    fn call(&mut self, call: &'m Instruction, given: &mut Vec<(usize, usize, Set)>) {
+    fn call(&mut self, call: &'m Instruction, given: &mut Vec<(usize, usize, VariableSet)>) {
         let Some(callee) = self.names.callee(call) else {
             self.escape(&self.of(&call.operands));
             return;
@@ -232,8 +232,8 @@ impl<'m> State<'_, 'm> {
 }
 
 /// What the function of that number reaches.
-pub fn reach<'m>(module: &'m Module, start: usize) -> Reach<'m> {
-    let names = Names::new(module);
+pub fn reach<'m>(module: &'m PtxModule, start: usize) -> Reach<'m> {
+    let names = ModuleNames::new(module);
     let mut reach = Reach::default();
     let (mut seen, mut waiting) = (HashSet::from([start]), vec![start]);
     while let Some(at) = waiting.pop() {
@@ -277,7 +277,7 @@ mod tests {
         let module = ptx::read(&text).unwrap();
         let flow = follow(&module);
         let kernel = module.functions.iter().position(|one| one.is_kernel).unwrap();
-        let shown = |set: &Set| {
+        let shown = |set: &VariableSet| {
             set.iter()
                 .map(|&at| module.variables[at].name)
                 .collect::<String>()

@@ -13,7 +13,7 @@ use inkwell::llvm_sys::core::LLVMTypeOf;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 use super::cubin::Cubin;
-use super::fatbin::{self, Embedded, Kind};
+use super::fatbin::{self, Embedded, ImageKind};
 use super::gpu_dependence;
 use super::ir::*;
 use super::uses::{self, Uses};
@@ -41,12 +41,12 @@ pub fn of_module(
     for image in &images {
         let content = image.content()?;
         match image.kind {
-            Kind::Ptx => texts.push(String::from_utf8(content.into_owned()).ok()?),
-            Kind::Elf => codes.push((image.specific, content)),
-            Kind::Other => return None,
+            ImageKind::Ptx => texts.push(String::from_utf8(content.into_owned()).ok()?),
+            ImageKind::Elf => codes.push((image.specific, content)),
+            ImageKind::Other => return None,
         }
     }
-    let source = Source {
+    let source = SourceContext {
         registered,
         relocatable: embedded.relocatable,
         numbers: numbers(module),
@@ -79,7 +79,7 @@ pub fn is_relocatable(module: LLVMModuleRef) -> bool {
 }
 
 /// What is the same for all images of a source.
-struct Source<'a> {
+struct SourceContext<'a> {
     registered: &'a BTreeSet<String>,
     relocatable: bool,
     /// Which parameters of each kernel are numbers, in order, by the names of their stubs.
@@ -101,7 +101,7 @@ fn numbers(host: LLVMModuleRef) -> Vec<(String, Vec<bool>)> {
         .collect()
 }
 
-impl Source<'_> {
+impl SourceContext<'_> {
     /// Whether a symbol is of something that nobody writes: strings and tables of virtual functions, which
     /// have names that no variable of a program has.
     fn is_constant(&self, symbol: &str) -> bool {
@@ -118,7 +118,7 @@ impl Source<'_> {
         stub.and_then(|(_, numbers)| numbers.get(parameter)) == Some(&true)
     }
 
-    fn of_ptx(&self, module: &ptx::Module) -> Uses {
+    fn of_ptx(&self, module: &ptx::PtxModule) -> Uses {
         let flow = flow::follow(module);
         let mut uses = Uses {
             published: published::of_module(module, |kernel, at| self.is_number(kernel, at)),

@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 /// A module of PTX.
 #[derive(Default, Debug)]
-pub struct Module<'a> {
+pub struct PtxModule<'a> {
     /// What `.target` says: `sm_90a`.
     pub target: &'a str,
     /// The variables in global and constant memory.
-    pub variables: Vec<Variable<'a>>,
+    pub variables: Vec<PtxVariable<'a>>,
     /// The functions; one that is declared and defined stands here once.
-    pub functions: Vec<Function<'a>>,
+    pub functions: Vec<PtxFunction<'a>>,
     /// The variables in shared and local memory outside of functions; those whose size the launch gives.
     pub memories: Vec<(&'a str, bool)>,
 }
 
 /// A variable of a module.
 #[derive(Debug)]
-pub struct Variable<'a> {
+pub struct PtxVariable<'a> {
     /// The symbol of the variable.
     pub name: &'a str,
     /// Whether another file defines it.
@@ -32,7 +32,7 @@ pub struct Variable<'a> {
 
 /// A function of a module.
 #[derive(Default, Debug)]
-pub struct Function<'a> {
+pub struct PtxFunction<'a> {
     /// The symbol of the function.
     pub name: &'a str,
     /// Whether the host launches it.

@@ -9,27 +9,27 @@ use std::collections::HashMap;
 use super::text::{Token, tokens};
 use super::words::{bytes_of_type, declared, name_of, number_in, split, structure};
 
-pub use super::module::{Function, Instruction, Module, Operand, Variable};
+pub use super::module::{Instruction, Operand, PtxFunction, PtxModule, PtxVariable};
 
 /// Reads a module; none where something is not as expected.
-pub fn read(text: &str) -> Option<Module<'_>> {
-    let mut reader = Reader {
+pub fn read(text: &str) -> Option<PtxModule<'_>> {
+    let mut reader = PtxReader {
         tokens: tokens(text)?,
         at: 0,
     };
-    let mut module = Module::default();
+    let mut module = PtxModule::default();
     while reader.peek().is_some() {
         reader.declaration(&mut module)?;
     }
     (!module.target.is_empty()).then_some(module)
 }
 
-struct Reader<'a> {
+struct PtxReader<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PtxReader<'a> {
     fn peek(&self) -> Option<Token<'a>> {
         self.tokens.get(self.at).copied()
     }
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn declaration(&mut self, module: &mut Module<'a>) -> Option<()> {
+    fn declaration(&mut self, module: &mut PtxModule<'a>) -> Option<()> {
         let mut words = Vec::new();
         loop {
             let Token::Dot(word) = self.next()? else {
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Another name of a function: one that calls it.
-    fn alias(&mut self, module: &mut Module<'a>) -> Option<()> {
+    fn alias(&mut self, module: &mut PtxModule<'a>) -> Option<()> {
         let &[Token::Name(alias), Token::Sign(','), Token::Name(of)] = self.until(';')? else {
             return None;
         };
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
             opcode: vec!["call"],
             operands: vec![list(results), target, list(parameters)],
         };
-        let function = Function {
+        let function = PtxFunction {
             name: alias,
             is_defined: true,
             parameters: parameters.clone(),
@@ -127,13 +127,13 @@ impl<'a> Reader<'a> {
             places: parameters.iter().chain(results).cloned().collect(),
             passes_registers: module.functions[at].passes_registers,
             instructions: vec![call],
-            ..Function::default()
+            ..PtxFunction::default()
         };
         add(&mut module.functions, function);
         Some(())
     }
 
-    fn variables(&mut self, module: &mut Module<'a>, words: &[&str]) -> Option<()> {
+    fn variables(&mut self, module: &mut PtxModule<'a>, words: &[&str]) -> Option<()> {
         let tokens = self.until(';')?;
         let types = tokens.iter().filter_map(|token| match token {
             Token::Dot(word) => Some(*word),
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
                 count.ok().map(|count| all.saturating_mul(count))
             })?;
             let names = part[declared.len()..].iter().filter_map(name_of);
-            module.variables.push(Variable {
+            module.variables.push(PtxVariable {
                 name,
                 is_extern: words.contains(&"extern"),
                 is_visible: !words.is_empty(),
@@ -164,10 +164,10 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn function(&mut self, module: &mut Module<'a>, is_kernel: bool) -> Option<()> {
-        let mut function = Function {
+    fn function(&mut self, module: &mut PtxModule<'a>, is_kernel: bool) -> Option<()> {
+        let mut function = PtxFunction {
             is_kernel,
-            ..Function::default()
+            ..PtxFunction::default()
         };
         let is_register = |tokens: &[Token]| tokens.contains(&Token::Dot("reg"));
         if self.next_if(Token::Sign('(')) {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
                 Token::Sign(';') => break,
                 Token::Sign('{') => {
                     function.is_defined = true;
-                    Body::new(&mut function).read(self)?;
+                    FunctionBody::new(&mut function).read(self)?;
                     break;
                 }
                 Token::Dot(_) | Token::Number(_) | Token::Sign(',' | '(' | ')') => {}
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Adds a function, or its body to its declaration.
-fn add<'a>(functions: &mut Vec<Function<'a>>, function: Function<'a>) {
+fn add<'a>(functions: &mut Vec<PtxFunction<'a>>, function: PtxFunction<'a>) {
     match functions.iter_mut().find(|one| one.name == function.name) {
         Some(known) if known.is_defined => {}
         Some(known) => *known = function,
@@ -219,15 +219,15 @@ fn add<'a>(functions: &mut Vec<Function<'a>>, function: Function<'a>) {
 }
 
 /// The body of a function while it is read.
-struct Body<'f, 'a> {
-    function: &'f mut Function<'a>,
+struct FunctionBody<'f, 'a> {
+    function: &'f mut PtxFunction<'a>,
     /// The blocks that are open, with their parameters' names, and how many there have been.
     scopes: Vec<HashMap<&'a str, String>>,
     blocks: usize,
 }
 
-impl<'f, 'a> Body<'f, 'a> {
-    fn new(function: &'f mut Function<'a>) -> Self {
+impl<'f, 'a> FunctionBody<'f, 'a> {
+    fn new(function: &'f mut PtxFunction<'a>) -> Self {
         Self {
             function,
             scopes: Vec::new(),
@@ -236,7 +236,7 @@ impl<'f, 'a> Body<'f, 'a> {
     }
 
     /// Reads behind the body's brace.
-    fn read(&mut self, reader: &mut Reader<'a>) -> Option<()> {
+    fn read(&mut self, reader: &mut PtxReader<'a>) -> Option<()> {
         self.scopes.push(HashMap::new());
         while !self.scopes.is_empty() {
             match reader.peek()? {

@@ -5,12 +5,12 @@
 //! several that cover them, count as one.
 use std::collections::{HashMap, HashSet};
 
-use super::flow::Names;
-use super::ptx::{Function, Instruction, Module, Operand};
-use crate::device::escape::given::{Given, Published, published};
-use crate::device::escape::ptx::{Part, bytes_of};
+use super::flow::ModuleNames;
+use super::ptx::{Instruction, Operand, PtxFunction, PtxModule};
+use crate::device::escape::given::{GivenAddress, Published, published};
+use crate::device::escape::ptx::{AssemblyOperand, bytes_of};
 use crate::device::escape::set::Token;
-use crate::device::escape::solve::{Node, Place, Rule, Solver};
+use crate::device::escape::solve::{EscapeRule, MemoryId, Solver, ValueId};
 use crate::device::uses;
 
 /// The bytes of an address.
@@ -18,8 +18,8 @@ const ADDRESS: i64 = 8;
 
 /// What the kernels of a module may keep. `is_number` says of a kernel's parameter, from 0, that the host knows
 /// it to be no address.
-pub fn of_module(module: &Module, is_number: impl Fn(&str, usize) -> bool) -> Published {
-    let names = Names::new(module);
+pub fn of_module(module: &PtxModule, is_number: impl Fn(&str, usize) -> bool) -> Published {
+    let names = ModuleNames::new(module);
     let kernels = (0..module.functions.len()).filter(|&at| module.functions[at].is_kernel);
     // Apart, so that what may call anything opens nothing to others.
     let (open, closed): (Vec<Reached>, Vec<Reached>) = kernels
@@ -30,7 +30,7 @@ pub fn of_module(module: &Module, is_number: impl Fn(&str, usize) -> bool) -> Pu
         let symbols = kernels
             .iter()
             .map(|one| module.functions[one.kernel].name.to_owned());
-        let (given, solver) = Reader::read(module, &names, kernels, &is_number);
+        let (given, solver) = PublishedReader::read(module, &names, kernels, &is_number);
         all.extend(published(symbols, &given, solver));
     }
     all
@@ -45,7 +45,7 @@ struct Reached {
 }
 
 impl Reached {
-    fn new(module: &Module, names: &Names, kernel: usize) -> Self {
+    fn new(module: &PtxModule, names: &ModuleNames, kernel: usize) -> Self {
         let (mut functions, mut waiting) = (HashSet::from([kernel]), vec![kernel]);
         let mut is_open = false;
         while let Some(at) = waiting.pop() {
@@ -73,33 +73,33 @@ impl Reached {
 }
 
 /// Whether what a call of this function does is not seen.
-fn is_opaque(function: &Function) -> bool {
+fn is_opaque(function: &PtxFunction) -> bool {
     function.passes_registers || (!function.is_defined && !uses::is_of_system(function.name))
 }
 
-struct Reader<'m, 'a> {
-    module: &'m Module<'a>,
-    names: &'m Names<'m>,
+struct PublishedReader<'m, 'a> {
+    module: &'m PtxModule<'a>,
+    names: &'m ModuleNames<'m>,
     solver: Solver,
     /// Registers, by their function.
-    nodes: HashMap<(usize, &'m str), Node>,
+    nodes: HashMap<(usize, &'m str), ValueId>,
     /// Parameters, those of calls too.
-    places: HashMap<(usize, &'m str), Place>,
+    places: HashMap<(usize, &'m str), MemoryId>,
     /// Variables in shared and local memory, by their function; outside of functions by none.
-    memories: HashMap<(Option<usize>, &'m str), Place>,
+    memories: HashMap<(Option<usize>, &'m str), MemoryId>,
     /// All shared memory whose size the launch gives: it lies at one address.
-    dynamic: Option<Place>,
-    given: Vec<Given>,
+    dynamic: Option<MemoryId>,
+    given: Vec<GivenAddress>,
 }
 
-impl<'m, 'a> Reader<'m, 'a> {
+impl<'m, 'a> PublishedReader<'m, 'a> {
     /// The addresses that these kernels are given, and the rules of all that they reach.
     fn read(
-        module: &'m Module<'a>,
-        names: &'m Names<'m>,
+        module: &'m PtxModule<'a>,
+        names: &'m ModuleNames<'m>,
         kernels: &[Reached],
         is_number: &impl Fn(&str, usize) -> bool,
-    ) -> (Vec<Given>, Solver) {
+    ) -> (Vec<GivenAddress>, Solver) {
         let mut reader = Self {
             module,
             names,
@@ -154,7 +154,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             for offset in offsets {
                 self.solver.fill(place, Some((offset, offset + ADDRESS)), token);
             }
-            self.given.push(Given {
+            self.given.push(GivenAddress {
                 kernel: kernel.name.to_owned(),
                 parameter: (number + 1, String::new()),
             });
@@ -171,7 +171,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let how = self.solver.way("gives it to code that is not known");
         for name in &function.results {
             let from = self.place(at, name);
-            self.solver.rule(Rule::PublishAll { from, how });
+            self.solver.rule(EscapeRule::PublishAll { from, how });
         }
     }
 
@@ -179,21 +179,21 @@ impl<'m, 'a> Reader<'m, 'a> {
         let how = self
             .solver
             .way("leaves it in shared memory to code that is not known");
-        let all: Vec<Place> = self.memories.values().copied().chain(self.dynamic).collect();
+        let all: Vec<MemoryId> = self.memories.values().copied().chain(self.dynamic).collect();
         for place in all {
             let from = self.solver.node();
             self.solver.hold(from, Token::anywhere(place));
-            self.solver.rule(Rule::Expose { from, how });
+            self.solver.rule(EscapeRule::Expose { from, how });
         }
     }
 
-    fn place(&mut self, at: usize, name: &'m str) -> Place {
+    fn place(&mut self, at: usize, name: &'m str) -> MemoryId {
         let solver = &mut self.solver;
         *self.places.entry((at, name)).or_insert_with(|| solver.place())
     }
 
     /// The memory of a variable in shared or local memory.
-    fn memory(&mut self, at: usize, name: &'m str) -> Option<Place> {
+    fn memory(&mut self, at: usize, name: &'m str) -> Option<MemoryId> {
         let key = match self.module.functions[at].memories.contains(name) {
             true => (Some(at), name),
             false => (None, name),
@@ -219,7 +219,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 
     /// What stands for a name in an operand: a register, or the address of something.
-    fn node(&mut self, at: usize, name: &'m str) -> Node {
+    fn node(&mut self, at: usize, name: &'m str) -> ValueId {
         let function = &self.module.functions[at];
         if function.places.contains(name) {
             let (place, node) = (self.place(at, name), self.solver.node());
@@ -241,7 +241,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 
     /// A parameter that is named directly, and the offset in it.
-    fn named_place(&mut self, at: usize, operand: &'m Operand) -> Option<(Place, i64)> {
+    fn named_place(&mut self, at: usize, operand: &'m Operand) -> Option<(MemoryId, i64)> {
         match operand.names.as_slice() {
             [name] if self.module.functions[at].places.contains(name) => {
                 Some((self.place(at, name), operand.number?))
@@ -259,7 +259,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 if let Some((from, offset)) = self.named_place(at, address) {
                     for (number, name) in results.names.iter().enumerate() {
                         let (to, at) = (self.node(at, name), offset + size * number as i64);
-                        self.solver.rule(Rule::Extract { to, from, at, size });
+                        self.solver.rule(EscapeRule::Extract { to, from, at, size });
                     }
                     return;
                 }
@@ -275,14 +275,14 @@ impl<'m, 'a> Reader<'m, 'a> {
                             parts if parts == count => (offset + size * number as i64, size),
                             parts => (offset, size * parts),
                         };
-                        self.solver.rule(Rule::Insert { to, at, size, from });
+                        self.solver.rule(EscapeRule::Insert { to, at, size, from });
                     }
                     return;
                 }
             }
             _ => {}
         }
-        let operands: Vec<Part> = one
+        let operands: Vec<AssemblyOperand> = one
             .operands
             .iter()
             .map(|operand| self.part(at, operand))
@@ -290,9 +290,9 @@ impl<'m, 'a> Reader<'m, 'a> {
         self.solver.instruction(&one.opcode, &operands);
     }
 
-    fn part(&mut self, at: usize, operand: &'m Operand) -> Part {
+    fn part(&mut self, at: usize, operand: &'m Operand) -> AssemblyOperand {
         let nodes = operand.names.iter().filter(|name| !name.is_empty());
-        Part {
+        AssemblyOperand {
             nodes: nodes.map(|name| self.node(at, name)).collect(),
             is_address: operand.is_address,
             number: operand.number,
@@ -317,7 +317,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 }
                 for (result, name) in results.into_iter().zip(&function.results) {
                     let (to, from) = (self.place(at, result), self.place(callee, name));
-                    self.solver.rule(Rule::InsertFrom { to, at: 0, from });
+                    self.solver.rule(EscapeRule::InsertFrom { to, at: 0, from });
                 }
             }
             (Some(_), Some(function)) if uses::is_of_system(function.name) => self.open(at, &results),
@@ -333,7 +333,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 for argument in arguments {
                     let from = self.solver.place();
                     self.pass(at, argument, from);
-                    self.solver.rule(Rule::PublishAll { from, how });
+                    self.solver.rule(EscapeRule::PublishAll { from, how });
                 }
                 self.open(at, &results);
                 if function.is_none() {
@@ -348,19 +348,19 @@ impl<'m, 'a> Reader<'m, 'a> {
         for (callee, function) in self.module.functions.iter().enumerate() {
             for (result, name) in results.iter().zip(&function.results) {
                 let (to, from) = (self.place(at, result), self.place(callee, name));
-                self.solver.rule(Rule::InsertFrom { to, at: 0, from });
+                self.solver.rule(EscapeRule::InsertFrom { to, at: 0, from });
             }
         }
     }
 
     /// A parameter of a call is given what an argument holds.
-    fn pass(&mut self, at: usize, argument: &'m str, to: Place) {
+    fn pass(&mut self, at: usize, argument: &'m str, to: MemoryId) {
         if self.module.functions[at].places.contains(argument) {
             let from = self.place(at, argument);
-            self.solver.rule(Rule::InsertFrom { to, at: 0, from });
+            self.solver.rule(EscapeRule::InsertFrom { to, at: 0, from });
         } else if !argument.is_empty() {
             let from = self.node(at, argument);
-            self.solver.rule(Rule::Insert {
+            self.solver.rule(EscapeRule::Insert {
                 to,
                 at: 0,
                 size: ADDRESS,
@@ -390,7 +390,7 @@ fn parts_of(one: &Instruction) -> i64 {
 
 /// Where a structure may hold addresses: where integers that cover eight bytes are read. Everywhere, if its
 /// address is used otherwise.
-fn addresses_in(kernel: &Function, name: &str, bytes: u64) -> Vec<i64> {
+fn addresses_in(kernel: &PtxFunction, name: &str, bytes: u64) -> Vec<i64> {
     let mut read = vec![false; bytes as usize];
     for one in &kernel.instructions {
         for (number, operand) in one.operands.iter().enumerate() {

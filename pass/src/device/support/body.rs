@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 /// A foreign function: its name and its type, as LLVM writes them.
-pub struct Foreign<'a> {
+pub struct ForeignFunction<'a> {
     /// The symbol, or for inline assembly the PTX text.
     pub name: &'a str,
     /// The type it returns.
@@ -13,7 +13,7 @@ pub struct Foreign<'a> {
 
 /// The body that replaces a foreign function on the host.
 #[derive(Default)]
-pub struct Body {
+pub struct HostBody {
     /// Instructions, the last a terminator.
     pub text: String,
     /// Lines that declare the host's functions which the text calls; intrinsics need none.
@@ -22,7 +22,7 @@ pub struct Body {
     pub attributes: &'static str,
 }
 
-impl Body {
+impl HostBody {
     /// A body that is inlined where it is used.
     pub fn inline(text: impl Into<String>) -> Option<Self> {
         Some(Self {
@@ -32,7 +32,7 @@ impl Body {
     }
 }
 
-impl Foreign<'_> {
+impl ForeignFunction<'_> {
     /// Whether the types are these.
     pub fn is(&self, returns: &str, takes: &[&str]) -> bool {
         self.returns == returns && self.takes == takes
@@ -66,7 +66,7 @@ impl Foreign<'_> {
 }
 
 /// Text of the function `symbol` with this body.
-pub fn definition(symbol: &str, foreign: &Foreign, body: &Body) -> String {
+pub fn definition(symbol: &str, foreign: &ForeignFunction, body: &HostBody) -> String {
     let takes: Vec<String> = foreign
         .takes
         .iter()

@@ -2,7 +2,7 @@
 //!
 //! Approximations (`*.approx`) are computed to the host library's accuracy, which is better than the
 //! GPU's. `.ftz` forms keep subnormal numbers. Rounding modes are exact.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 
 /// `f32` for `float`.
 pub fn suffix(ty: &str) -> Option<&'static str> {
@@ -26,7 +26,7 @@ fn rounding(mode: &str) -> Option<u32> {
 }
 
 /// The body of a floating point intrinsic.
-pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+pub fn body(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let parts: Vec<&str> = name.split('.').filter(|&part| part != "ftz").collect();
     let (&operation, rest) = parts.split_first()?;
     let mode = rest.first().copied().unwrap_or("");
@@ -41,7 +41,7 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
     if let Some(mode) = rounding(mode) {
         return arithmetic(operation, mode, ty, f, foreign);
     }
-    let call = |name: &str| Body::inline(foreign.forward(&format!("llvm.{name}.{f}")));
+    let call = |name: &str| HostBody::inline(foreign.forward(&format!("llvm.{name}.{f}")));
     match (operation, mode) {
         ("fabs" | "floor" | "ceil" | "trunc", _) => call(operation),
         ("round", _) => call("rint"),
@@ -54,11 +54,11 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
         ("lg2", "approx") => call("log2"),
         ("sqrt", _) => call("sqrt"),
         ("tanh", "approx") => call("tanh"),
-        ("div", "approx" | "full") => Body::inline(format!("%r = fdiv {ty} %a0, %a1\n ret {ty} %r")),
-        ("rcp", "approx") => Body::inline(format!("%r = fdiv {ty} 1.0, %a0\n ret {ty} %r")),
-        ("rsqrt", "approx") => Body::inline(reciprocal_root(ty, f)),
+        ("div", "approx" | "full") => HostBody::inline(format!("%r = fdiv {ty} %a0, %a1\n ret {ty} %r")),
+        ("rcp", "approx") => HostBody::inline(format!("%r = fdiv {ty} 1.0, %a0\n ret {ty} %r")),
+        ("rsqrt", "approx") => HostBody::inline(reciprocal_root(ty, f)),
         // Not by minnum and maxnum: not-a-number becomes zero.
-        ("saturate", _) => Body::inline(format!(
+        ("saturate", _) => HostBody::inline(format!(
             "%low = fcmp olt {ty} %a0, 1.0\n %capped = select i1 %low, {ty} %a0, {ty} 1.0
              %high = fcmp ogt {ty} %a0, 0.0\n %r = select i1 %high, {ty} %capped, {ty} 0.0\n ret {ty} %r"
         )),
@@ -72,7 +72,7 @@ pub fn reciprocal_root(ty: &str, f: &str) -> String {
 }
 
 /// An operation under a rounding mode.
-fn arithmetic(operation: &str, mode: u32, ty: &str, f: &str, foreign: &Foreign) -> Option<Body> {
+fn arithmetic(operation: &str, mode: u32, ty: &str, f: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let (name, one) = match operation {
         "add" | "mul" | "div" | "fma" | "sqrt" => (operation, ""),
         "sub" => (operation, ""),
@@ -86,7 +86,7 @@ fn arithmetic(operation: &str, mode: u32, ty: &str, f: &str, foreign: &Foreign) 
     };
     if mode == 1 {
         let bare = arguments.replace(&format!("{ty} "), "");
-        return Body::inline(match name {
+        return HostBody::inline(match name {
             "fma" | "sqrt" => foreign.forward(&format!("llvm.{name}.{f}")),
             _ => format!("%r = f{name} {ty} {bare}\n ret {ty} %r"),
         });
@@ -105,39 +105,43 @@ fn arithmetic(operation: &str, mode: u32, ty: &str, f: &str, foreign: &Foreign) 
 
 /// A body that runs one constrained intrinsic under a rounding mode. `call` is the call up to its
 /// metadata. It is never inlined: outside it the compiler takes the mode to be *nearest*.
-fn rounded(mode: u32, ty: &str, call: &str) -> Body {
+fn rounded(mode: u32, ty: &str, call: &str) -> HostBody {
     let text = format!(
         "call void @llvm.set.rounding(i32 {mode}) strictfp
          %r = call {ty} {call}metadata !\"round.dynamic\", metadata !\"fpexcept.ignore\") strictfp
          call void @llvm.set.rounding(i32 1) strictfp\n ret {ty} %r"
     );
-    Body {
+    HostBody {
         text,
         attributes: "noinline strictfp",
-        ..Body::default()
+        ..HostBody::default()
     }
 }
 
 /// Conversions: `f2i.rn`, `ull2d.rz`, `d2f.rp`, and halves of doubles.
-fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
+fn conversion(operation: &str, mode: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let (ty, from) = (foreign.returns.as_str(), foreign.takes.first()?.as_str());
     match (operation, mode) {
         ("d2i", "hi") => {
-            return Body::inline(
+            return HostBody::inline(
                 "%b = bitcast double %a0 to i64\n %h = lshr i64 %b, 32\n %r = trunc i64 %h to i32\n ret i32 %r",
             );
         }
         ("d2i", "lo") => {
-            return Body::inline("%b = bitcast double %a0 to i64\n %r = trunc i64 %b to i32\n ret i32 %r");
+            return HostBody::inline(
+                "%b = bitcast double %a0 to i64\n %r = trunc i64 %b to i32\n ret i32 %r",
+            );
         }
         ("lohi", "i2d") => {
-            return Body::inline(
+            return HostBody::inline(
                 "%l = zext i32 %a0 to i64\n %z = zext i32 %a1 to i64\n %h = shl i64 %z, 32\n %b = or i64 %h, %l
                  %r = bitcast i64 %b to double\n ret double %r",
             );
         }
         ("f2h", "rn") => {
-            return Body::inline("%h = fptrunc float %a0 to half\n %r = bitcast half %h to i16\n ret i16 %r");
+            return HostBody::inline(
+                "%h = fptrunc float %a0 to half\n %r = bitcast half %h to i16\n ret i16 %r",
+            );
         }
         _ => {}
     }
@@ -148,7 +152,7 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
     if operation == "d2f" {
         let call = "@llvm.experimental.constrained.fptrunc.f32.f64(double %a0, ";
         return match llvm_mode {
-            1 => Body::inline("%r = fptrunc double %a0 to float\n ret float %r"),
+            1 => HostBody::inline("%r = fptrunc double %a0 to float\n ret float %r"),
             mode => Some(rounded(mode, "float", call)),
         };
     }
@@ -163,7 +167,7 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
             (_, "i32") => i64::from(i32::MIN),
             _ => i64::MIN,
         };
-        return Body::inline(format!(
+        return HostBody::inline(format!(
             "%w = call {from} @llvm.{round}.{f}({from} %a0)
              %s = call {ty} @llvm.fpto{sign}.sat.{ty}.{f}({from} %w)
              %none = fcmp uno {from} %a0, %a0
@@ -174,7 +178,7 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
         let (f, sign) = (suffix(ty)?, if unsigned(source) { "ui" } else { "si" });
         let call = format!("@llvm.experimental.constrained.{sign}tofp.{f}.{from}({from} %a0, ");
         return match llvm_mode {
-            1 => Body::inline(format!("%r = {sign}tofp {from} %a0 to {ty}\n ret {ty} %r")),
+            1 => HostBody::inline(format!("%r = {sign}tofp {from} %a0 to {ty}\n ret {ty} %r")),
             mode => Some(rounded(mode, ty, &call)),
         };
     }

@@ -1,9 +1,9 @@
 //! The body for a function that device code declares, from the family that knows its name.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 use super::{atomics, float, integer, libdevice, matrix, quarters, registers, services, synchronise};
 
 /// The body for a function that device code declares.
-pub fn function(foreign: &Foreign) -> Option<Body> {
+pub fn function(foreign: &ForeignFunction) -> Option<HostBody> {
     if foreign.name.starts_with("__nv_") {
         return libdevice::body(foreign);
     }

@@ -1,8 +1,8 @@
 //! Integer intrinsics that other targets have no name for.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 
 /// The body of an integer intrinsic.
-pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+pub fn body(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let ty = foreign.returns.as_str();
     let (operation, kind) = name.split_once('.').unwrap_or((name, ""));
     let bits: u32 = ty.strip_prefix('i')?.parse().ok()?;
@@ -10,29 +10,29 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
     match (operation, kind) {
         ("mulhi", "i" | "ui" | "ll" | "ull" | "s" | "us") => {
             let wide = 2 * bits;
-            Body::inline(format!(
+            HostBody::inline(format!(
                 "%x = {extend} {ty} %a0 to i{wide}\n %y = {extend} {ty} %a1 to i{wide}\n %p = mul i{wide} %x, %y
                  %h = lshr i{wide} %p, {bits}\n %r = trunc i{wide} %h to {ty}\n ret {ty} %r"
             ))
         }
         ("mul24", "i" | "ui") => {
             let shift = if kind == "ui" { "lshr" } else { "ashr" };
-            Body::inline(format!(
+            HostBody::inline(format!(
                 "%xl = shl i32 %a0, 8\n %x = {shift} i32 %xl, 8\n %yl = shl i32 %a1, 8\n %y = {shift} i32 %yl, 8
                  %r = mul i32 %x, %y\n ret i32 %r"
             ))
         }
         ("sad", "i" | "ui" | "ll" | "ull" | "s" | "us") => {
             let order = if kind.starts_with('u') { "ult" } else { "slt" };
-            Body::inline(format!(
+            HostBody::inline(format!(
                 "%less = icmp {order} {ty} %a0, %a1\n %up = sub {ty} %a1, %a0\n %down = sub {ty} %a0, %a1
                  %d = select i1 %less, {ty} %up, {ty} %down\n %r = add {ty} %d, %a2\n ret {ty} %r"
             ))
         }
-        ("prmt", "") => Body::inline(permute("%a0", "%a1", "%a2")),
-        ("idp4a", "s.s" | "s.u" | "u.s" | "u.u") => Body::inline(dot_product(kind)),
-        ("fshl" | "fshr", "clamp.i32") => Body::inline(funnel_clamped(operation)),
-        ("move", _) => Body::inline(format!("ret {ty} %a0")),
+        ("prmt", "") => HostBody::inline(permute("%a0", "%a1", "%a2")),
+        ("idp4a", "s.s" | "s.u" | "u.s" | "u.u") => HostBody::inline(dot_product(kind)),
+        ("fshl" | "fshr", "clamp.i32") => HostBody::inline(funnel_clamped(operation)),
+        ("move", _) => HostBody::inline(format!("ret {ty} %a0")),
         _ => None,
     }
 }

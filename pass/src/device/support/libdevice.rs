@@ -4,7 +4,7 @@
 //! within one unit in the last place, where CUDA states up to a few. What is not listed here
 //! (`rsqrt`, `erfcinv`, `normcdf`, the integer functions, the `fast_` forms ...) is translated from
 //! libdevice's own body, and then rounds as libdevice does except for its approximate steps.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 use super::float::{reciprocal_root, suffix};
 
 /// What LLVM has an intrinsic for: libdevice's name, LLVM's name.
@@ -100,12 +100,12 @@ pub fn is_library(name: &str) -> bool {
 }
 
 /// The body for a libdevice function.
-pub fn body(foreign: &Foreign) -> Option<Body> {
+pub fn body(foreign: &ForeignFunction) -> Option<HostBody> {
     let (name, single) = split(foreign.name)?;
     let ty = if single { "float" } else { "double" };
     let f = suffix(ty)?;
     match name {
-        "rsqrt" if foreign.is(ty, &[ty]) => return Body::inline(reciprocal_root(ty, f)),
+        "rsqrt" if foreign.is(ty, &[ty]) => return HostBody::inline(reciprocal_root(ty, f)),
         "sincos" if foreign.is("void", &[ty, "ptr", "ptr"]) => return sine_and_cosine(ty, f),
         _ => {}
     }
@@ -118,7 +118,7 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         return None;
     }
     if let Some((_, intrinsic)) = INTRINSICS.iter().find(|(known, _)| *known == name) {
-        return Body::inline(foreign.forward(&format!("llvm.{intrinsic}.{f}")));
+        return HostBody::inline(foreign.forward(&format!("llvm.{intrinsic}.{f}")));
     }
     let function = if single {
         format!("{name}f")
@@ -126,20 +126,20 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         name.to_owned()
     };
     let takes = foreign.takes.join(", ");
-    Some(Body {
+    Some(HostBody {
         text: foreign.forward(&function),
         declarations: [format!(
             "declare {} @{function}({takes}) nounwind",
             foreign.returns
         )]
         .into(),
-        ..Body::default()
+        ..HostBody::default()
     })
 }
 
 /// `sincos(x, &sine, &cosine)`.
-fn sine_and_cosine(ty: &str, f: &str) -> Option<Body> {
-    Body::inline(format!(
+fn sine_and_cosine(ty: &str, f: &str) -> Option<HostBody> {
+    HostBody::inline(format!(
         "%s = call {ty} @llvm.sin.{f}({ty} %a0)\n %c = call {ty} @llvm.cos.{f}({ty} %a0)
          store {ty} %s, ptr %a1\n store {ty} %c, ptr %a2\n ret void"
     ))

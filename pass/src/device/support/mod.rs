@@ -17,7 +17,7 @@ mod registers;
 pub(super) mod services;
 mod synchronise;
 
-pub use body::{Body, Foreign, definition};
+pub use body::{ForeignFunction, HostBody, definition};
 pub use functions::function;
 pub use ptx::{Operand, Statement, number, statements};
 
@@ -40,7 +40,7 @@ pub fn is_host_function(name: &str) -> bool {
 }
 
 /// The body for inline assembly with LLVM's constraints; an error is the statement that is not known.
-pub fn assembly(foreign: &Foreign, constraints: &str) -> Result<Body, String> {
+pub fn assembly(foreign: &ForeignFunction, constraints: &str) -> Result<HostBody, String> {
     ptx::body(foreign, constraints)
 }
 

@@ -1,8 +1,8 @@
 //! Intrinsics that convert to and from the 8-bit floating-point formats: `ff.to.e4m3x2.rn.relu` and its like.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 
 /// The body of such an intrinsic.
-pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+pub fn body(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let (from, rest) = name.split_once(".to.")?;
     let (to, relu) = match rest.strip_suffix(".relu") {
         Some(rest) => (rest.strip_suffix(".rn")?, true),
@@ -25,7 +25,7 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
         ),
         _ => return None,
     };
-    Body::inline(text)
+    HostBody::inline(text)
 }
 
 /// The format that a suffix names, without its `x2`.

@@ -1,8 +1,8 @@
 //! What threads of a block do together: barriers, shuffles, votes, matches and reductions.
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 
 /// The body of a barrier or warp intrinsic.
-pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+pub fn body(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     if let Some(barrier) = name.strip_prefix("barrier.cta.") {
         return self::barrier(&barrier.replace(".aligned", ""), foreign);
     }
@@ -13,8 +13,8 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
         return reduction(kind, foreign);
     }
     match name {
-        "bar.warp.sync" => Body::inline("call void @softgpu.warp_sync(i32 %a0)\n ret void"),
-        "activemask" => Body::inline("%r = call i32 @softgpu.active_mask()\n ret i32 %r"),
+        "bar.warp.sync" => HostBody::inline("call void @softgpu.warp_sync(i32 %a0)\n ret void"),
+        "activemask" => HostBody::inline("%r = call i32 @softgpu.active_mask()\n ret i32 %r"),
         "vote.all.sync" => vote(0),
         "vote.any.sync" => vote(1),
         "vote.uni.sync" => vote(2),
@@ -26,14 +26,14 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
 }
 
 /// `barrier.cta.*`, less `.aligned`: diverging threads may meet at either form here.
-fn barrier(name: &str, foreign: &Foreign) -> Option<Body> {
+fn barrier(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let kind = match name {
-        "sync.all" => return Body::inline("call void @softgpu.barrier(i32 %a0, i32 0)\n ret void"),
+        "sync.all" => return HostBody::inline("call void @softgpu.barrier(i32 %a0, i32 0)\n ret void"),
         "sync.count" => {
-            return Body::inline("call void @softgpu.barrier(i32 %a0, i32 %a1)\n ret void");
+            return HostBody::inline("call void @softgpu.barrier(i32 %a0, i32 %a1)\n ret void");
         }
         "arrive.count" => {
-            return Body::inline("call void @softgpu.barrier_arrive(i32 %a0, i32 %a1)\n ret void");
+            return HostBody::inline("call void @softgpu.barrier_arrive(i32 %a0, i32 %a1)\n ret void");
         }
         "red.popc.all" | "red.popc.count" => 0,
         "red.and.all" | "red.and.count" => 1,
@@ -49,14 +49,14 @@ fn barrier(name: &str, foreign: &Foreign) -> Option<Body> {
         "i1" => "%r = icmp ne i32 %v, 0\n ret i1 %r",
         _ => "ret i32 %v",
     };
-    Body::inline(format!(
+    HostBody::inline(format!(
         "%p = zext i1 {predicate} to i32
          %v = call i32 @softgpu.barrier_reduce(i32 %a0, i32 {threads}, i32 {kind}, i32 %p)\n {result}"
     ))
 }
 
 /// `shfl.sync.<kind>.<type>`; with `p` at the end it also returns whether the source lane was in range.
-fn shuffle(name: &str, foreign: &Foreign) -> Option<Body> {
+fn shuffle(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     let (kind, ty) = name.split_once('.')?;
     let kind = ["idx", "up", "down", "bfly"]
         .iter()
@@ -76,30 +76,30 @@ fn shuffle(name: &str, foreign: &Foreign) -> Option<Body> {
     };
     let returns = &foreign.returns;
     if !tells_range {
-        return Body::inline(format!("{value}\n {}\n {cast}\n ret {returns} %x", call("null")));
+        return HostBody::inline(format!("{value}\n {}\n {cast}\n ret {returns} %x", call("null")));
     }
     let ty = if ty == "i32" { "i32" } else { "float" };
-    Body::inline(format!(
+    HostBody::inline(format!(
         "%range = alloca i8\n {value}\n {}\n {cast}\n %b = load i8, ptr %range\n %p = trunc i8 %b to i1
          %half = insertvalue {returns} poison, {ty} %x, 0\n %r = insertvalue {returns} %half, i1 %p, 1\n ret {returns} %r",
         call("%range")
     ))
 }
 
-fn vote(kind: u32) -> Option<Body> {
+fn vote(kind: u32) -> Option<HostBody> {
     let result = if kind == 3 {
         "ret i32 %v"
     } else {
         "%r = icmp ne i32 %v, 0\n ret i1 %r"
     };
-    Body::inline(format!(
+    HostBody::inline(format!(
         "%p = zext i1 %a1 to i32\n %v = call i32 @softgpu.vote(i32 {kind}, i32 %a0, i32 %p)\n {result}"
     ))
 }
 
 /// A fold over the lanes that `%a0` names, each read with a shuffle: they all run the same steps.
 /// `step` takes `%v`, the lane's value, and `%acc` to `%next`; `end` has the last `%acc`.
-fn over_lanes(value: &str, acc: &str, first: &str, step: &str, end: &str) -> Option<Body> {
+fn over_lanes(value: &str, acc: &str, first: &str, step: &str, end: &str) -> Option<HostBody> {
     let read = match value {
         "i64" => {
             "%lo = trunc i64 %a1 to i32\n %up = lshr i64 %a1, 32\n %hi = trunc i64 %up to i32
@@ -131,14 +131,14 @@ fn over_lanes(value: &str, acc: &str, first: &str, step: &str, end: &str) -> Opt
         done:
          {end}"
     );
-    Some(Body {
+    Some(HostBody {
         text,
         attributes: "noinline",
-        ..Body::default()
+        ..HostBody::default()
     })
 }
 
-fn match_any(foreign: &Foreign) -> Option<Body> {
+fn match_any(foreign: &ForeignFunction) -> Option<HostBody> {
     let ty = foreign.takes.get(1)?;
     let step = format!(
         "%same = icmp eq {ty} %v, %a1\n %one = select i1 %same, i32 %bit, i32 0\n %next = or i32 %acc, %one"
@@ -146,7 +146,7 @@ fn match_any(foreign: &Foreign) -> Option<Body> {
     over_lanes(ty, "i32", "0", &step, "ret i32 %kept")
 }
 
-fn match_all(foreign: &Foreign) -> Option<Body> {
+fn match_all(foreign: &ForeignFunction) -> Option<HostBody> {
     let (ty, returns) = (foreign.takes.get(1)?, &foreign.returns);
     let step = format!("%same = icmp eq {ty} %v, %a1\n %next = and i1 %acc, %same");
     let end = format!(
@@ -157,7 +157,7 @@ fn match_all(foreign: &Foreign) -> Option<Body> {
 }
 
 /// `redux.sync.*` of 32-bit integers; its operands are (value, mask).
-fn reduction(kind: &str, foreign: &Foreign) -> Option<Body> {
+fn reduction(kind: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     if !foreign.is("i32", &["i32", "i32"]) {
         return None;
     }

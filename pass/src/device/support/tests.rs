@@ -7,8 +7,8 @@ use inkwell::llvm_sys::core::*;
 use super::super::runtime_stubs::parse_support;
 use super::*;
 
-fn foreign<'a>(name: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {
-    Foreign {
+fn foreign<'a>(name: &'a str, returns: &str, takes: &[&str]) -> ForeignFunction<'a> {
+    ForeignFunction {
         name,
         returns: returns.to_owned(),
         takes: takes.iter().map(|&ty| ty.to_owned()).collect(),
@@ -16,7 +16,7 @@ fn foreign<'a>(name: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {
 }
 
 /// Parses the bodies of all these functions together.
-fn accept(functions: &[(&str, &str, &[&str])], find: fn(&Foreign) -> Option<Body>) {
+fn accept(functions: &[(&str, &str, &[&str])], find: fn(&ForeignFunction) -> Option<HostBody>) {
     let bodies = functions.iter().map(|(name, returns, takes)| {
         let foreign = foreign(name, returns, takes);
         let body = find(&foreign).unwrap_or_else(|| panic!("no body for {name}"));
@@ -26,7 +26,7 @@ fn accept(functions: &[(&str, &str, &[&str])], find: fn(&Foreign) -> Option<Body
 }
 
 /// Has LLVM read functions with these bodies.
-pub fn accept_bodies(bodies: Vec<(Foreign, Body)>) {
+pub fn accept_bodies(bodies: Vec<(ForeignFunction, HostBody)>) {
     let mut text = String::new();
     let mut declarations = BTreeSet::new();
     for (at, (foreign, body)) in bodies.into_iter().enumerate() {

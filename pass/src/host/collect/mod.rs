@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::LLVMGetModuleFlag;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
-use mgb_catalogue::{Class, Entry, Role};
+use mgb_catalogue::{Class, Role, RuntimeFunction};
 
 use crate::device;
 use crate::host::ir::{self, Value};
@@ -23,9 +23,9 @@ pub mod variables;
 #[derive(Clone, Copy)]
 pub enum Callee<'m> {
     /// A function of the CUDA runtime.
-    Runtime(&'static Entry),
+    Runtime(&'static RuntimeFunction),
     /// The host stub of a kernel: the call is the launch.
-    Stub(&'m Kernel),
+    Stub(&'m HostKernel),
     /// A function that the catalogue does not have.
     Other(Value),
     /// A function known at run time only, or inline assembly.
@@ -34,7 +34,7 @@ pub enum Callee<'m> {
 
 /// A kernel, as the host side knows it.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct HostKernel {
     /// As the source spells it, with its parameter types.
     pub name: String,
     /// Whether its stub has a body in this module: the kernel is compiled here too.
@@ -45,8 +45,8 @@ pub struct Kernel {
 pub struct Collected {
     /// The module itself.
     pub module: LLVMModuleRef,
-    runtime: HashMap<Value, &'static Entry>,
-    stubs: HashMap<Value, Kernel>,
+    runtime: HashMap<Value, &'static RuntimeFunction>,
+    stubs: HashMap<Value, HostKernel>,
     /// Functions of CUDA's headers through which nvcc's stubs launch.
     relays: HashSet<Value>,
     /// Whether nvcc compiles the device code.
@@ -92,7 +92,7 @@ impl Collected {
     }
 
     /// The declarations of runtime functions, sorted by name.
-    pub fn runtime(&self) -> Vec<(Value, &'static Entry)> {
+    pub fn runtime(&self) -> Vec<(Value, &'static RuntimeFunction)> {
         let mut all: Vec<_> = self
             .runtime
             .iter()
@@ -108,7 +108,7 @@ impl Collected {
     }
 
     /// The kernel whose stub this is.
-    pub fn kernel(&self, stub: Value) -> Option<&Kernel> {
+    pub fn kernel(&self, stub: Value) -> Option<&HostKernel> {
         self.stubs.get(&stub)
     }
 
@@ -128,7 +128,7 @@ impl Collected {
     }
 
     /// The runtime function an instruction calls.
-    pub fn entry(&self, instruction: Value) -> Option<&'static Entry> {
+    pub fn entry(&self, instruction: Value) -> Option<&'static RuntimeFunction> {
         match self.callee(instruction) {
             Some(Callee::Runtime(entry)) => Some(entry),
             _ => None,
@@ -227,7 +227,7 @@ fn is_of_cuda_library(symbol: &str) -> bool {
 }
 
 /// The place of an argument in the call, from its place in the declaration: a `dim3` takes two.
-pub fn argument_at(entry: &Entry, parameter: usize) -> u32 {
+pub fn argument_at(entry: &RuntimeFunction, parameter: usize) -> u32 {
     let before = &entry.params[..parameter];
     let halves = before
         .iter()
@@ -237,7 +237,7 @@ pub fn argument_at(entry: &Entry, parameter: usize) -> u32 {
 }
 
 /// The call's arguments that have this role.
-pub fn arguments_with(call: Value, entry: &'static Entry, role: Role) -> Vec<Value> {
+pub fn arguments_with(call: Value, entry: &'static RuntimeFunction, role: Role) -> Vec<Value> {
     let count = call.argument_count();
     entry
         .positions(role)

@@ -4,7 +4,7 @@
 //! the GPU that the process is bound to, and all addresses are backed. lazyrt is also notified before
 //! `cuInit`, and before a library is loaded that may be the driver: a program that uses the driver by itself
 //! is bound to its GPU first, and sees only that one.
-use mgb_catalogue::report::{Code, Reason};
+use mgb_catalogue::report::{Reason, ReasonCode};
 
 use crate::host::collect::Collected;
 use crate::host::ir::{self, Value};
@@ -31,7 +31,7 @@ const REGISTERS_LINKED: &str = "__cudaRegisterLinkedBinary";
 
 /// What makes a module open.
 #[derive(Default)]
-pub struct Open {
+pub struct OpenModule {
     /// In the order of the declarations, each once; empty for a closed module.
     pub reasons: Vec<Reason>,
     /// The functions that use the thread's current GPU.
@@ -40,7 +40,7 @@ pub struct Open {
     pub driver: Vec<Value>,
 }
 
-impl Open {
+impl OpenModule {
     /// The calls of libraries that use CUDA by themselves, as the module stands now.
     pub fn library_calls(&self) -> Vec<Value> {
         self.libraries.iter().flat_map(calls_of).collect()
@@ -58,7 +58,7 @@ fn calls_of(&function: &Value) -> impl Iterator<Item = Value> + use<> {
 }
 
 /// What a function outside the module means for it.
-enum Foreign {
+enum ForeignEffect {
     /// It uses the thread's current GPU.
     Library(String),
     /// It uses contexts of its own, or none.
@@ -69,13 +69,13 @@ enum Foreign {
 }
 
 /// What the functions that the module calls make of it.
-pub fn look(collected: &Collected) -> Open {
+pub fn look(collected: &Collected) -> OpenModule {
     let known: Vec<Value> = collected
         .runtime()
         .into_iter()
         .map(|(function, _)| function)
         .collect();
-    let mut open = Open::default();
+    let mut open = OpenModule::default();
     for function in ir::functions(collected.module) {
         if !function.is_declaration() || !function.has_uses() || known.contains(&function) {
             continue;
@@ -85,25 +85,25 @@ pub fn look(collected: &Collected) -> Open {
             continue;
         }
         let text = match foreign(&name) {
-            Some(Foreign::Library(text)) => {
+            Some(ForeignEffect::Library(text)) => {
                 open.libraries.push(function);
                 text
             }
-            Some(Foreign::Apart(text)) => {
+            Some(ForeignEffect::Apart(text)) => {
                 if name == "cuInit" {
                     open.driver.push(function);
                 }
                 text
             }
-            Some(Foreign::Loader(text)) if !collected.is_empty() => {
+            Some(ForeignEffect::Loader(text)) if !collected.is_empty() => {
                 open.driver.push(function);
                 text
             }
-            Some(Foreign::Loader(_)) | None => continue,
+            Some(ForeignEffect::Loader(_)) | None => continue,
         };
         if !open.reasons.iter().any(|other| other.text == text) {
             open.reasons.push(Reason {
-                code: Code::OpenProcess,
+                code: ReasonCode::OpenProcess,
                 text,
                 at: None,
             });
@@ -112,7 +112,7 @@ pub fn look(collected: &Collected) -> Open {
     open
 }
 
-fn foreign(name: &str) -> Option<Foreign> {
+fn foreign(name: &str) -> Option<ForeignEffect> {
     let followed_by_capital = |prefix: &str| {
         name.strip_prefix(prefix)
             .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
@@ -121,17 +121,19 @@ fn foreign(name: &str) -> Option<Foreign> {
         let text = format!("{library} uses CUDA by itself");
         let compiles = *library == "NVRTC";
         return Some(if compiles {
-            Foreign::Apart(text)
+            ForeignEffect::Apart(text)
         } else {
-            Foreign::Library(text)
+            ForeignEffect::Library(text)
         });
     }
     if followed_by_capital("cuda") || followed_by_capital("__cuda") {
-        return Some(Foreign::Library(format!("{name} is not in the catalogue")));
+        return Some(ForeignEffect::Library(format!("{name} is not in the catalogue")));
     }
     if followed_by_capital("cu") {
-        return Some(Foreign::Apart("the program calls the CUDA driver API".to_owned()));
+        return Some(ForeignEffect::Apart(
+            "the program calls the CUDA driver API".to_owned(),
+        ));
     }
     matches!(name, "dlopen" | "dlmopen")
-        .then(|| Foreign::Loader(format!("{name} may load a library that uses CUDA")))
+        .then(|| ForeignEffect::Loader(format!("{name} may load a library that uses CUDA")))
 }

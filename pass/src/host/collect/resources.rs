@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::device::cubin::Cubin;
 pub use crate::device::cubin::Taken;
-use crate::device::fatbin::{self, Embedded, Kind};
+use crate::device::fatbin::{self, Embedded, ImageKind};
 use crate::host::collect::Collected;
 use crate::host::ir::{self, Value};
 
@@ -51,7 +51,7 @@ impl Resources {
 fn kernels(bytes: &[u8]) -> Vec<(String, Taken)> {
     let images = fatbin::entries(bytes).unwrap_or_default().into_iter();
     let files = images
-        .filter(|image| image.kind == Kind::Elf)
+        .filter(|image| image.kind == ImageKind::Elf)
         .filter_map(|image| image.content());
     files
         .flat_map(|file| {

@@ -23,7 +23,7 @@ const KEPT: &CStr = c"mgb.sources";
 const NAMES: &str = "mgb.names";
 
 /// What is known of one source.
-pub struct Source {
+pub struct SourceFacts {
     /// What its kernels do to its device variables.
     pub uses: Uses,
     /// The kernels' symbols, by their stubs.
@@ -33,7 +33,7 @@ pub struct Source {
 }
 
 /// What is known of the source that is being compiled; none where its device code is not known.
-pub fn compiled(collected: &Collected) -> Option<Source> {
+pub fn compiled(collected: &Collected) -> Option<SourceFacts> {
     let module = collected.module;
     let registered = device::registered(module);
     let uses = match (collected.by_nvcc, &collected.front_end) {
@@ -50,7 +50,7 @@ pub fn compiled(collected: &Collected) -> Option<Source> {
         });
         turned.collect::<HashMap<Value, String>>()
     };
-    Some(Source {
+    Some(SourceFacts {
         uses,
         stubs: by_value(registered.stubs),
         shadows: by_value(registered.variables),
@@ -58,7 +58,7 @@ pub fn compiled(collected: &Collected) -> Option<Source> {
 }
 
 /// Keeps what is known of a module's source in it, for the link.
-pub fn keep(module: LLVMModuleRef, source: &Source) {
+pub fn keep(module: LLVMModuleRef, source: &SourceFacts) {
     let uses = serde_json::to_string(&source.uses).expect("uses hold strings and numbers only");
     // SAFETY: a live module and live globals of it; its context makes every node; strings are passed with
     // their lengths.
@@ -82,7 +82,7 @@ pub fn keep(module: LLVMModuleRef, source: &Source) {
 }
 
 /// What the compiles of a linked module kept.
-pub fn kept(module: LLVMModuleRef) -> Vec<Source> {
+pub fn kept(module: LLVMModuleRef) -> Vec<SourceFacts> {
     // SAFETY: a live module and a C string; as many places as LLVM says that it fills.
     let nodes = unsafe {
         let count = LLVMGetNamedMetadataNumOperands(module, KEPT.as_ptr());
@@ -94,11 +94,11 @@ pub fn kept(module: LLVMModuleRef) -> Vec<Source> {
 }
 
 /// Reads a node; none for what `keep` has not written.
-fn source_of(node: LLVMValueRef) -> Option<Source> {
+fn source_of(node: LLVMValueRef) -> Option<SourceFacts> {
     let [uses, stubs, shadows] = parts(node)[..] else {
         return None;
     };
-    Some(Source {
+    Some(SourceFacts {
         uses: serde_json::from_str(&text(uses)?).ok()?,
         stubs: globals(stubs),
         shadows: globals(shadows),

@@ -9,9 +9,9 @@ use inkwell::llvm_sys::core::{LLVMGetEnumAttributeAtIndex, LLVMGetEnumAttributeK
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 use mgb_catalogue::Class;
 
-use super::{Callee, Collected, Kernel};
+use super::{Callee, Collected, HostKernel};
 use crate::host::ir::helpers;
-use crate::host::ir::{self, Block, Value};
+use crate::host::ir::{self, BasicBlock, Value};
 
 /// What clang and nvcc put before a kernel's name to name its host stub.
 const STUB_PREFIX: &str = "__device_stub__";
@@ -33,7 +33,7 @@ impl Collected {
                 self.launches_itself(function)
             };
             if is_stub {
-                self.stubs.insert(function, Kernel::of(function, !declared));
+                self.stubs.insert(function, HostKernel::of(function, !declared));
             }
             self.by_nvcc |= name.contains(REGISTERS_ALL);
         }
@@ -74,7 +74,7 @@ impl Collected {
             .filter(|&function| !self.is_stub(function) && self.only_forwards(function))
             .collect();
         let any = !found.is_empty();
-        let kernels = found.into_iter().map(|one| (one, Kernel::of(one, true)));
+        let kernels = found.into_iter().map(|one| (one, HostKernel::of(one, true)));
         self.stubs.extend(kernels);
         any
     }
@@ -102,15 +102,15 @@ impl Collected {
             .into_iter()
             .filter_map(|push| self.only_candidate(guarded(push)?))
             .collect();
-        let kernels = kernels.into_iter().map(|one| (one, Kernel::of(one, false)));
+        let kernels = kernels.into_iter().map(|one| (one, HostKernel::of(one, false)));
         self.stubs.extend(kernels);
     }
 
     /// The one function that may be a kernel, among those that are called where a configuration was pushed:
     /// the others put its arguments together.
-    fn only_candidate(&self, launch: Vec<Block>) -> Option<Value> {
+    fn only_candidate(&self, launch: Vec<BasicBlock>) -> Option<Value> {
         let mut found = None;
-        for call in launch.into_iter().flat_map(Block::instructions) {
+        for call in launch.into_iter().flat_map(BasicBlock::instructions) {
             match self.callee(call) {
                 Some(Callee::Stub(_) | Callee::Unknown) => return None,
                 Some(Callee::Other(function)) if may_be_kernel(function, call) => match found {
@@ -125,7 +125,7 @@ impl Collected {
 }
 
 /// The blocks that run only where this push succeeded, up to where both ways meet again.
-fn guarded(push: Value) -> Option<Vec<Block>> {
+fn guarded(push: Value) -> Option<Vec<BasicBlock>> {
     let compare = push
         .users()
         .into_iter()
@@ -188,7 +188,7 @@ fn may_be_kernel(function: Value, call: Value) -> bool {
         && !gives_back
 }
 
-impl Kernel {
+impl HostKernel {
     fn of(stub: Value, defined: bool) -> Self {
         Self {
             name: helpers::demangle(&stub.name()).replacen(STUB_PREFIX, "", 1),

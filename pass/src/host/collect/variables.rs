@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 
 use inkwell::llvm_sys::LLVMLinkage;
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 use mgb_catalogue::{Class, Role};
 
 use crate::assume::Proof;
 use crate::device;
-use crate::host::collect::sources::Source;
-use crate::host::collect::{Collected, Kernel, arguments_with};
+use crate::host::collect::sources::SourceFacts;
+use crate::host::collect::{Collected, HostKernel, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
 use crate::host::reason::Why;
@@ -23,14 +23,14 @@ const FROM: [&str; 2] = ["cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"];
 
 /// A device variable: two files may have variables of one symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Variable {
+pub struct DeviceVariable {
     /// The number of its source.
     source: usize,
     /// The device's symbol.
     symbol: String,
 }
 
-impl Variable {
+impl DeviceVariable {
     /// As the source spells it.
     pub fn name(&self) -> String {
         helpers::demangle(&self.symbol)
@@ -48,17 +48,17 @@ pub struct Variables {
     /// What the device code of each source does.
     sources: Sources,
     /// The variables that change; none where that is not known.
-    changing: Option<BTreeSet<Variable>>,
+    changing: Option<BTreeSet<DeviceVariable>>,
 }
 
 /// The sources whose device code is known.
-struct Sources(Vec<Source>);
+struct Sources(Vec<SourceFacts>);
 
 /// What a launch does to variables.
 #[derive(Default)]
 pub struct Touched {
     /// Those that change; where they are not known it may be any.
-    pub changing: Vec<Variable>,
+    pub changing: Vec<DeviceVariable>,
     /// Why the launch runs where they have their values; none if it touches none that changes.
     pub why: Option<Why>,
     /// What else ties its objects to the GPU; none where the kernel's device code is not known.
@@ -69,7 +69,7 @@ pub struct Touched {
 
 impl Variables {
     /// The variables of a prepared module that was made from these sources.
-    pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
+    pub fn new(collected: &Collected, sources: Vec<SourceFacts>) -> Self {
         let sources = Sources(sources);
         Self {
             shown: collected.device_variables,
@@ -81,7 +81,7 @@ impl Variables {
     }
 
     /// What a launch of the kernel does, by its stub.
-    pub fn touched(&self, stub: Value, kernel: &Kernel, call: Value) -> Touched {
+    pub fn touched(&self, stub: Value, kernel: &HostKernel, call: Value) -> Touched {
         Touched {
             published: self.published(stub, kernel, call),
             ..self.uses(stub, kernel, call)
@@ -89,7 +89,7 @@ impl Variables {
     }
 
     /// How the kernel may keep addresses. One whose device code is not known may in any way.
-    fn published(&self, stub: Value, kernel: &Kernel, call: Value) -> Vec<Why> {
+    fn published(&self, stub: Value, kernel: &HostKernel, call: Value) -> Vec<Why> {
         if Proof::Escape.is_assumed() {
             return Vec::new();
         }
@@ -98,7 +98,7 @@ impl Variables {
             let (_, source) = self.sources.of_stub(stub, self.by_nvcc)?;
             source.uses.published.get(source.stubs.get(&stub)?)
         };
-        let why = |text: String| Why::new(Code::AddressEscapes, text, call);
+        let why = |text: String| Why::new(ReasonCode::AddressEscapes, text, call);
         match known() {
             Some(ways) => ways.iter().map(|way| why(format!("{name} {way}"))).collect(),
             None if !kernel.defined => vec![why(format!(
@@ -110,11 +110,11 @@ impl Variables {
         }
     }
 
-    fn uses(&self, stub: Value, kernel: &Kernel, call: Value) -> Touched {
+    fn uses(&self, stub: Value, kernel: &HostKernel, call: Value) -> Touched {
         let name = &kernel.name;
         let any = |text: String| Touched {
             changing: Vec::new(),
-            why: Some(Why::new(Code::Anchored, text, call)),
+            why: Some(Why::new(ReasonCode::Anchored, text, call)),
             ..Touched::default()
         };
         if !kernel.defined {
@@ -137,17 +137,17 @@ impl Variables {
         let symbol = all.stubs.get(&stub);
         let touched = symbol.and_then(|symbol| all.uses.kernels.get(symbol));
         let ties = symbol.and_then(|symbol| all.uses.ties.get(symbol)).map(|ties| {
-            let why = |tie| Why::new(Code::Anchored, format!("{name} {tie}"), call);
+            let why = |tie| Why::new(ReasonCode::Anchored, format!("{name} {tie}"), call);
             ties.iter().map(why).collect()
         });
         let mut own = known.iter().filter(|one| one.source == source).peekable();
         match touched {
             Some(Some(touched)) => {
-                let changing: Vec<Variable> =
+                let changing: Vec<DeviceVariable> =
                     own.filter(|one| touched.contains(&one.symbol)).cloned().collect();
                 let why = changing.first().map(|first| {
                     let text = format!("{name} uses the device variable {}", first.name());
-                    Why::new(Code::Anchored, text, call)
+                    Why::new(ReasonCode::Anchored, text, call)
                 });
                 Touched {
                     changing,
@@ -169,7 +169,7 @@ impl Variables {
 
     /// The variable that a copy to or from a symbol touches, if that is known and the other end is the
     /// host's.
-    pub fn copied(&self, collected: &Collected, call: Value) -> Option<Variable> {
+    pub fn copied(&self, collected: &Collected, call: Value) -> Option<DeviceVariable> {
         const HOST_TO_DEVICE: u64 = 1;
         const DEVICE_TO_HOST: u64 = 2;
         let entry = collected.entry(call)?;
@@ -190,7 +190,7 @@ impl Variables {
     }
 
     /// The bytes of a variable.
-    pub fn bytes(&self, variable: &Variable) -> Option<u64> {
+    pub fn bytes(&self, variable: &DeviceVariable) -> Option<u64> {
         let source = self.sources.0.get(variable.source)?;
         source.uses.variables.get(&variable.symbol).copied()
     }
@@ -199,13 +199,13 @@ impl Variables {
 impl Sources {
     /// The variables that change. None where device code is not known, or the host does with variables what is
     /// not followed.
-    fn changing(&self, collected: &Collected) -> Option<BTreeSet<Variable>> {
+    fn changing(&self, collected: &Collected) -> Option<BTreeSet<DeviceVariable>> {
         if self.0.is_empty() {
             return None;
         }
         let mut changing = BTreeSet::new();
         for (number, source) in self.0.iter().enumerate() {
-            let variable = |symbol: &String| Variable {
+            let variable = |symbol: &String| DeviceVariable {
                 source: number,
                 symbol: symbol.clone(),
             };
@@ -237,18 +237,18 @@ impl Sources {
 
     /// The source, and its number, that has the kernel: the only one has all, unless the module holds files that
     /// nvcc compiled, which need not be known.
-    fn of_stub(&self, stub: Value, by_nvcc: bool) -> Option<(usize, &Source)> {
+    fn of_stub(&self, stub: Value, by_nvcc: bool) -> Option<(usize, &SourceFacts)> {
         let at = self.0.iter().position(|one| one.stubs.contains_key(&stub));
         let has_all = self.0.len() == 1 && !by_nvcc;
         let number = at.or(has_all.then_some(0))?;
         Some((number, &self.0[number]))
     }
 
-    fn of_shadow(&self, shadow: Value) -> Option<Variable> {
+    fn of_shadow(&self, shadow: Value) -> Option<DeviceVariable> {
         let mut sources = self.0.iter().enumerate();
         sources.find_map(|(source, one)| {
             let symbol = one.shadows.get(&shadow)?.clone();
-            Some(Variable { source, symbol })
+            Some(DeviceVariable { source, symbol })
         })
     }
 }

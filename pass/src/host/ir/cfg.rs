@@ -8,7 +8,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, Reversed};
 
-use crate::host::ir::{Block, Value, is_alone};
+use crate::host::ir::{BasicBlock, Value, is_alone};
 
 /// A place in front of an instruction: the block, and how many instructions of it come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +31,8 @@ pub struct Loop {
 pub struct Cfg {
     /// The function whose control flow this is.
     pub function: Value,
-    blocks: Vec<Block>,
-    numbers: HashMap<Block, usize>,
+    blocks: Vec<BasicBlock>,
+    numbers: HashMap<BasicBlock, usize>,
     graph: DiGraph<(), ()>,
     dominators: Dominators<NodeIndex>,
     loops: Vec<Loop>,
@@ -43,8 +43,8 @@ pub struct Cfg {
 impl Cfg {
     /// The graph of a function with a body.
     pub fn new(function: Value) -> Self {
-        let blocks: Vec<Block> = function.blocks().collect();
-        let numbers: HashMap<Block, usize> = blocks
+        let blocks: Vec<BasicBlock> = function.blocks().collect();
+        let numbers: HashMap<BasicBlock, usize> = blocks
             .iter()
             .enumerate()
             .map(|(at, &block)| (block, at))
@@ -82,12 +82,12 @@ impl Cfg {
     }
 
     /// The block with this number.
-    pub fn block(&self, number: usize) -> Block {
+    pub fn block(&self, number: usize) -> BasicBlock {
         self.blocks[number]
     }
 
     /// The number of a block.
-    pub fn number(&self, block: Block) -> usize {
+    pub fn number(&self, block: BasicBlock) -> usize {
         self.numbers[&block]
     }
 
@@ -255,7 +255,7 @@ impl Cfg {
     }
 }
 
-fn graph_of(blocks: &[Block], numbers: &HashMap<Block, usize>) -> DiGraph<(), ()> {
+fn graph_of(blocks: &[BasicBlock], numbers: &HashMap<BasicBlock, usize>) -> DiGraph<(), ()> {
     let mut graph = DiGraph::with_capacity(blocks.len(), 2 * blocks.len());
     for _ in blocks {
         graph.add_node(());
@@ -280,7 +280,7 @@ fn neighbours(graph: &DiGraph<(), ()>, block: usize, direction: petgraph::Direct
 
 /// Whether a function's graph has a cycle.
 pub fn has_cycle(function: Value) -> bool {
-    let blocks: Vec<Block> = function.blocks().collect();
+    let blocks: Vec<BasicBlock> = function.blocks().collect();
     let numbers = blocks
         .iter()
         .enumerate()

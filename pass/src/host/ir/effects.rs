@@ -9,7 +9,7 @@ use crate::host::ir::helpers;
 /// Whether a call, of a function that is not the CUDA runtime's, leaves what this argument points to as it
 /// is, and keeps no way to it but through what it returns, by which nothing is written either.
 pub fn only_reads(call: Value, argument: u32) -> bool {
-    let mut search = Search::default();
+    let mut search = EffectSearch::default();
     let mut returned = false;
     search.reads_only(call, argument, &mut returned) && !returned
 }
@@ -17,9 +17,9 @@ pub fn only_reads(call: Value, argument: u32) -> bool {
 /// Whether a call that is given a pointer neither writes through it nor keeps it anywhere: also not in memory
 /// of a library, of which an attribute says only that it does not write.
 pub fn only_reads_and_forgets(call: Value, argument: u32) -> bool {
-    let mut search = Search {
+    let mut search = EffectSearch {
         forgets: true,
-        ..Search::default()
+        ..EffectSearch::default()
     };
     let mut returned = false;
     search.reads_only(call, argument, &mut returned) && !returned
@@ -27,7 +27,7 @@ pub fn only_reads_and_forgets(call: Value, argument: u32) -> bool {
 
 /// What is known of parameters.
 #[derive(Default)]
-struct Search {
+struct EffectSearch {
     /// Whether nothing is written through them, and whether they are returned; none while that is being found
     /// out.
     parameters: HashMap<Value, Option<(bool, bool)>>,
@@ -36,7 +36,7 @@ struct Search {
     forgets: bool,
 }
 
-impl Search {
+impl EffectSearch {
     fn reads_only(&mut self, call: Value, argument: u32, returned: &mut bool) -> bool {
         let is_kept = || self.forgets && !helpers::is_not_captured(call, argument);
         if call.is_marker() || (helpers::is_only_read(call, argument) && !is_kept()) {

@@ -3,7 +3,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use inkwell::llvm_sys::prelude::{LLVMBasicBlockRef, LLVMModuleRef, LLVMTypeRef, LLVMValueRef};
 
-use crate::host::ir::{Block, Type, Value};
+use crate::host::ir::{BasicBlock, Type, Value};
 
 unsafe extern "C" {
     fn mgb_inline_call(call: LLVMValueRef) -> bool;
@@ -71,8 +71,8 @@ pub fn resolve_aliases(module: LLVMModuleRef) {
 }
 
 /// Puts a new block on the edge; none for edges that cannot be split (`indirectbr`, landing pads).
-pub fn split_edge(from: Block, to: Block) -> Option<Block> {
-    Block::from_raw(helper!(mgb_split_edge(from.raw(), to.raw())))
+pub fn split_edge(from: BasicBlock, to: BasicBlock) -> Option<BasicBlock> {
+    BasicBlock::from_raw(helper!(mgb_split_edge(from.raw(), to.raw())))
 }
 
 /// The pointer that `pointer` is a constant number of bytes away from, and that number.

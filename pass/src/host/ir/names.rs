@@ -17,14 +17,14 @@ use crate::host::ir::helpers;
 const KIND: &str = "mgb.name";
 
 /// Names for the values of one module.
-pub struct Names {
+pub struct ValueNames {
     context: LLVMContextRef,
     kind: c_uint,
     /// Parameters cannot carry metadata.
     parameters: HashMap<Value, String>,
 }
 
-impl Names {
+impl ValueNames {
     /// For a module of this context.
     pub fn new(context: LLVMContextRef) -> Self {
         // SAFETY: a live context; the name's address and length.

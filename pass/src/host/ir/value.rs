@@ -25,7 +25,7 @@ pub struct Value(LLVMValueRef);
 
 /// A basic block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Block(LLVMBasicBlockRef);
+pub struct BasicBlock(LLVMBasicBlockRef);
 
 /// A type of LLVM's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,8 +228,8 @@ impl Value {
     }
 
     /// The incoming values of a phi, with the blocks they come from.
-    pub fn incoming_from(self) -> impl Iterator<Item = (Value, Block)> {
-        let from = move |at| Block::from_raw(c_api!(LLVMGetIncomingBlock(self.0, at)));
+    pub fn incoming_from(self) -> impl Iterator<Item = (Value, BasicBlock)> {
+        let from = move |at| BasicBlock::from_raw(c_api!(LLVMGetIncomingBlock(self.0, at)));
         self.incoming().zip((0..).filter_map(from))
     }
 
@@ -244,8 +244,8 @@ impl Value {
     }
 
     /// The block an instruction stands in.
-    pub fn block(self) -> Block {
-        Block(c_api!(LLVMGetInstructionParent(self.0)))
+    pub fn block(self) -> BasicBlock {
+        BasicBlock(c_api!(LLVMGetInstructionParent(self.0)))
     }
 
     /// The instruction after it.
@@ -254,8 +254,8 @@ impl Value {
     }
 
     /// The block that an invoke continues in if nothing is thrown.
-    pub fn normal_successor(self) -> Block {
-        Block(c_api!(LLVMGetNormalDest(self.0)))
+    pub fn normal_successor(self) -> BasicBlock {
+        BasicBlock(c_api!(LLVMGetNormalDest(self.0)))
     }
 
     /// Whether a function has no body here.
@@ -315,16 +315,16 @@ impl Value {
     }
 
     /// The blocks of a function, its entry first.
-    pub fn blocks(self) -> impl Iterator<Item = Block> {
-        let first = Block::from_raw(c_api!(LLVMGetFirstBasicBlock(self.0)));
+    pub fn blocks(self) -> impl Iterator<Item = BasicBlock> {
+        let first = BasicBlock::from_raw(c_api!(LLVMGetFirstBasicBlock(self.0)));
         list(first, |block| {
-            Block::from_raw(c_api!(LLVMGetNextBasicBlock(block.0)))
+            BasicBlock::from_raw(c_api!(LLVMGetNextBasicBlock(block.0)))
         })
     }
 
     /// The instructions of a function, in the order they stand.
     pub fn instructions(self) -> impl Iterator<Item = Value> {
-        self.blocks().flat_map(Block::instructions)
+        self.blocks().flat_map(BasicBlock::instructions)
     }
 
     /// The parameters of a function.
@@ -333,7 +333,7 @@ impl Value {
     }
 }
 
-impl Block {
+impl BasicBlock {
     /// A handle for LLVM's pointer; none for null.
     pub fn from_raw(raw: LLVMBasicBlockRef) -> Option<Self> {
         (!raw.is_null()).then_some(Self(raw))
@@ -363,13 +363,13 @@ impl Block {
     }
 
     /// The blocks its terminator may go to; one that is named twice is here twice.
-    pub fn successors(self) -> Vec<Block> {
+    pub fn successors(self) -> Vec<BasicBlock> {
         let Some(terminator) = self.terminator() else {
             return Vec::new();
         };
         let count = c_api!(LLVMGetNumSuccessors(terminator.0));
         (0..count)
-            .map(|at| Block(c_api!(LLVMGetSuccessor(terminator.0, at))))
+            .map(|at| BasicBlock(c_api!(LLVMGetSuccessor(terminator.0, at))))
             .collect()
     }
 

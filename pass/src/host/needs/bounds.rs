@@ -5,7 +5,7 @@
 //! say, so they count for nothing, and the task grows should it come to them.
 use inkwell::llvm_sys::LLVMIntPredicate as Predicate;
 
-use crate::host::ir::expr::{self, Expr, Op};
+use crate::host::ir::expr::{self, BinaryOp, Expr};
 
 /// Physical memory is mapped in granules of this size.
 const GRANULE: u64 = 2 << 20;
@@ -41,8 +41,8 @@ pub fn behind_possible(expression: &Expr) -> Option<&Expr> {
 
 /// Rounds up to a multiple of a power of two.
 pub fn round_up(size: Expr, to: u64) -> Expr {
-    let raised = expr::binary(Op::AddSat, size, Expr::number(to - 1));
-    expr::binary(Op::And, raised, Expr::number(!(to - 1)))
+    let raised = expr::binary(BinaryOp::AddSat, size, Expr::number(to - 1));
+    expr::binary(BinaryOp::And, raised, Expr::number(!(to - 1)))
 }
 
 /// So many bytes of each of these sizes at once, in whole granules at most. `sizes`: the bytes of one object,
@@ -57,23 +57,23 @@ pub fn mapped(sizes: impl IntoIterator<Item = (Expr, Option<Expr>)>) -> Expr {
         let nothing = || Expr::number(0);
         let own = by_size(nothing(), round_up(size.clone(), GRANULE));
         let shared = by_size(round_up(size.clone(), ALIGN), nothing());
-        large = expr::binary(Op::AddSat, large, own);
-        small = expr::binary(Op::AddSat, small, shared);
+        large = expr::binary(BinaryOp::AddSat, large, own);
+        small = expr::binary(BinaryOp::AddSat, small, shared);
     }
     // All granules but one are more than half full.
     let halves = expr::binary(
-        Op::LShr,
+        BinaryOp::LShr,
         round_up(small, SMALL),
         Expr::number(SMALL.ilog2().into()),
     );
-    let shared = expr::binary(Op::Shl, halves, Expr::number(GRANULE.ilog2().into()));
-    expr::binary(Op::AddSat, large, shared)
+    let shared = expr::binary(BinaryOp::Shl, halves, Expr::number(GRANULE.ilog2().into()));
+    expr::binary(BinaryOp::AddSat, large, shared)
 }
 
 /// So many of a size.
 pub fn times(size: Expr, count: &Option<Expr>) -> Expr {
     match count {
-        Some(count) => expr::binary(Op::Mul, count.clone(), size),
+        Some(count) => expr::binary(BinaryOp::Mul, count.clone(), size),
         None => size,
     }
 }

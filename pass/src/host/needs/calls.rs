@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use inkwell::llvm_sys::LLVMOpcode;
 
 use crate::host::collect::{Callee, Collected};
-use crate::host::ir::{Block, Value, helpers, memory};
+use crate::host::ir::{BasicBlock, Value, helpers, memory};
 
 /// Functions that LLVM knows from the libraries and that do not return.
 const ENDING: [&str; 4] = ["abort", "exit", "_ZSt9terminatev", "__cxa_throw"];
@@ -50,28 +50,28 @@ const RETURNING_PREFIXES: [&str; 6] = [
 ];
 
 /// What is known of the calls of a module.
-pub struct Calls<'a> {
+pub struct ModuleCalls<'a> {
     collected: &'a Collected,
-    known: RefCell<HashMap<Value, Known>>,
+    known: RefCell<HashMap<Value, FunctionFacts>>,
 }
 
 /// What is known of a function.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct FunctionFacts {
     /// It surely returns to its caller.
     returns: bool,
     /// It stores no pointer but to variables of its own, and calls nothing that may.
     keeps_pointers: bool,
 }
 
-impl Known {
+impl FunctionFacts {
     const ALL: Self = Self {
         returns: true,
         keeps_pointers: true,
     };
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ModuleCalls<'a> {
     /// Of a module.
     pub fn new(collected: &'a Collected) -> Self {
         Self {
@@ -90,43 +90,43 @@ impl<'a> Calls<'a> {
         self.of_call(call).keeps_pointers
     }
 
-    fn of_call(&self, call: Value) -> Known {
+    fn of_call(&self, call: Value) -> FunctionFacts {
         match self.collected.callee(call) {
-            _ if call.is_marker() => Known::ALL,
-            Some(Callee::Runtime(_) | Callee::Stub(_)) => Known::ALL,
+            _ if call.is_marker() => FunctionFacts::ALL,
+            Some(Callee::Runtime(_) | Callee::Stub(_)) => FunctionFacts::ALL,
             Some(Callee::Other(function)) => {
                 let known = self.of_function(function);
-                Known {
+                FunctionFacts {
                     returns: known.returns || helpers::surely_returns(call),
                     ..known
                 }
             }
-            Some(Callee::Unknown) | None => Known::default(),
+            Some(Callee::Unknown) | None => FunctionFacts::default(),
         }
     }
 
-    fn of_function(&self, function: Value) -> Known {
+    fn of_function(&self, function: Value) -> FunctionFacts {
         if let Some(&known) = self.known.borrow().get(&function) {
             return known;
         }
         // A function that calls itself is not known to return.
-        self.known.borrow_mut().insert(function, Known::default());
+        self.known.borrow_mut().insert(function, FunctionFacts::default());
         let known = if function.is_declaration() {
             of_declaration(function)
         } else if self.collected.is_fixed(function) {
             self.of_body(function)
         } else {
-            Known::default()
+            FunctionFacts::default()
         };
         self.known.borrow_mut().insert(function, known);
         known
     }
 
     /// What the instructions of a function say that control may come to.
-    fn of_body(&self, function: Value) -> Known {
-        let mut known = Known::ALL;
+    fn of_body(&self, function: Value) -> FunctionFacts {
+        let mut known = FunctionFacts::ALL;
         let mut seen = HashSet::new();
-        let mut queue: Vec<Block> = function.blocks().take(1).collect();
+        let mut queue: Vec<BasicBlock> = function.blocks().take(1).collect();
         while let Some(block) = queue.pop() {
             if !seen.insert(block) {
                 continue;
@@ -147,7 +147,7 @@ impl<'a> Calls<'a> {
         known
     }
 
-    fn of_instruction(&self, one: Value) -> Known {
+    fn of_instruction(&self, one: Value) -> FunctionFacts {
         let (returns, keeps_pointers) = match one.opcode() {
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => return self.of_call(one),
             Some(LLVMOpcode::LLVMUnreachable | LLVMOpcode::LLVMResume) => (false, true),
@@ -158,7 +158,7 @@ impl<'a> Calls<'a> {
             }
             _ => (true, true),
         };
-        Known {
+        FunctionFacts {
             returns,
             keeps_pointers,
         }
@@ -167,14 +167,14 @@ impl<'a> Calls<'a> {
 
 /// What is known of a function without a body here: of one of the libraries', that it returns and writes only
 /// through its arguments. Of an intrinsic, the attributes of its calls say whether it returns.
-fn of_declaration(function: Value) -> Known {
+fn of_declaration(function: Value) -> FunctionFacts {
     let name = function.name();
     let name = name.as_str();
     let is_intrinsic = name.starts_with("llvm.");
     let returns = RETURNING.contains(&name)
         || RETURNING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || (!ENDING.contains(&name) && helpers::is_library_function(function));
-    Known {
+    FunctionFacts {
         returns: returns && !is_intrinsic,
         keeps_pointers: returns || is_intrinsic,
     }

@@ -12,12 +12,12 @@ use crate::host::ir::cfg::{Cfg, Loop, Point};
 use crate::host::ir::expr::Expr;
 use crate::host::ir::memory;
 use crate::host::needs::trips;
-use crate::host::objects::ops::Kind;
-use crate::host::objects::{Node, Objects};
+use crate::host::objects::ops::OpKind;
+use crate::host::objects::{Objects, PointerStore};
 
 /// An event at a point.
 #[derive(Clone)]
-enum Event {
+enum LifeEvent {
     /// The object with this number is allocated.
     Allocate(usize),
     /// A free, by its number.
@@ -54,12 +54,12 @@ pub struct Lifetimes<'a> {
     /// Slots that stand for several places of a variable.
     shared: HashSet<usize>,
     frees: Vec<Free>,
-    events: Vec<Vec<(usize, Event)>>,
+    events: Vec<Vec<(usize, LifeEvent)>>,
 }
 
 /// How far the life of an object has been followed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct State {
+struct ObjectLife {
     block: usize,
     /// The slot still holds the object's address.
     held: bool,
@@ -82,16 +82,16 @@ impl<'a> Lifetimes<'a> {
         for op in ops.iter().map(|&number| &objects.ops[number]) {
             let Some(&node) = op.nodes.first() else { continue };
             match op.kind {
-                Kind::Allocate(_) => {
-                    this.event(cfg.point(op.call), Event::Allocate(this.allocations.len()));
+                OpKind::Allocate(_) => {
+                    this.event(cfg.point(op.call), LifeEvent::Allocate(this.allocations.len()));
                     this.allocations.push((op.call, objects.class(node), node));
                     slots.insert(node);
-                    if matches!(objects.node(node), Some(Node::Any(_))) {
+                    if matches!(objects.node(node), Some(PointerStore::Any(_))) {
                         this.shared.insert(node);
                     }
                 }
-                Kind::Free => {
-                    this.event(cfg.point(op.call), Event::Free(this.frees.len()));
+                OpKind::Free => {
+                    this.event(cfg.point(op.call), LifeEvent::Free(this.frees.len()));
                     let slot = freed_slot(cfg, objects, op.call);
                     this.frees.push(Free {
                         block: cfg.point(op.call).block,
@@ -105,15 +105,15 @@ impl<'a> Lifetimes<'a> {
         for slot in slots {
             for &store in objects.stores_to(slot) {
                 if cfg.is_reachable(cfg.point(store).block) {
-                    this.event(cfg.point(store), Event::Overwrite(slot));
+                    this.event(cfg.point(store), LifeEvent::Overwrite(slot));
                 }
             }
         }
         this.find_freeing_loops();
-        this.event(begin, Event::Begin);
+        this.event(begin, LifeEvent::Begin);
         for events in &mut this.events {
             // The begin stands in front of the instruction at its place.
-            events.sort_by_key(|(at, event)| (*at, !matches!(event, Event::Begin)));
+            events.sort_by_key(|(at, event)| (*at, !matches!(event, LifeEvent::Begin)));
         }
         this
     }
@@ -140,7 +140,7 @@ impl<'a> Lifetimes<'a> {
             }
         }
         for (block, frees) in found {
-            self.event(Point { block, at: 0 }, Event::FreeAll(frees));
+            self.event(Point { block, at: 0 }, LifeEvent::FreeAll(frees));
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Lifetimes<'a> {
             .flatten()
     }
 
-    fn event(&mut self, point: Point, event: Event) {
+    fn event(&mut self, point: Point, event: LifeEvent) {
         self.events[point.block].push((point.at, event));
     }
 
@@ -218,14 +218,14 @@ impl<'a> Lifetimes<'a> {
         let mut repeats = false;
         let mut seen = HashSet::new();
         let begun = self.cfg.passes_before(self.begin, start);
-        let first = State {
+        let first = ObjectLife {
             block: start.block,
             held: true,
             begun,
         };
         let mut queue = Vec::new();
         if call.is(LLVMOpcode::LLVMInvoke) {
-            queue.push(State {
+            queue.push(ObjectLife {
                 block: self.cfg.number(call.normal_successor()),
                 ..first
             });
@@ -244,14 +244,14 @@ impl<'a> Lifetimes<'a> {
 
     /// Where an object may go on to live from the end of a block: not where its allocation is known to have
     /// failed.
-    fn next(&self, call: Value, many: bool, state: State) -> impl Iterator<Item = State> {
+    fn next(&self, call: Value, many: bool, state: ObjectLife) -> impl Iterator<Item = ObjectLife> {
         // An older object of the same place lives on.
         let failed = (state.held && !many)
             .then(|| failed_side(self.cfg, state.block, call))
             .flatten();
         let next = self.cfg.successors(state.block).into_iter();
         next.filter(move |&block| Some(block) != failed)
-            .map(move |block| State { block, ..state })
+            .map(move |block| ObjectLife { block, ..state })
     }
 
     /// Follows one block from an instruction on. None when the object's life ends in it.
@@ -259,11 +259,11 @@ impl<'a> Lifetimes<'a> {
         &self,
         object: usize,
         many: bool,
-        mut state: State,
+        mut state: ObjectLife,
         from: usize,
         beside: &mut HashSet<usize>,
         repeats: &mut bool,
-    ) -> Option<State> {
+    ) -> Option<ObjectLife> {
         let (call, class, slot) = self.allocations[object];
         let alone = |class| {
             self.allocations
@@ -277,10 +277,10 @@ impl<'a> Lifetimes<'a> {
                 continue;
             }
             match *event {
-                Event::Begin if state.begun => return None,
-                Event::Begin => state.begun = true,
-                Event::Overwrite(other) => state.held &= other != slot,
-                Event::Allocate(other) => {
+                LifeEvent::Begin if state.begun => return None,
+                LifeEvent::Begin => state.begun = true,
+                LifeEvent::Overwrite(other) => state.held &= other != slot,
+                LifeEvent::Allocate(other) => {
                     let (other_call, other_class, other_slot) = self.allocations[other];
                     if state.begun && !self.cfg.passes_before(self.begin, self.cfg.point(other_call)) {
                         return None;
@@ -291,14 +291,14 @@ impl<'a> Lifetimes<'a> {
                         other_slot == slot || (self.shared.contains(&other_slot) && other_class == class);
                     state.held &= !refills;
                 }
-                Event::Free(free) => {
+                LifeEvent::Free(free) => {
                     let free = &self.frees[free];
                     let this_one = state.held && free.slot == Some(slot) && !many;
                     if free.class == class && ((alone(class) && !many) || this_one) {
                         return None;
                     }
                 }
-                Event::FreeAll(ref frees) => {
+                LifeEvent::FreeAll(ref frees) => {
                     if many
                         && frees.class == class
                         && alone(class)
@@ -329,7 +329,7 @@ fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
         return None;
     }
     let (variable, offset) = memory::address(load.operand(0));
-    let slot = objects.number(Node::Slot(variable, offset?))?;
+    let slot = objects.number(PointerStore::Slot(variable, offset?))?;
     let (read, freed) = (cfg.point(load), cfg.point(call));
     let between = |value: Value| {
         let point = cfg.point(value);

@@ -9,20 +9,20 @@ mod together;
 mod trips;
 mod writes;
 
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use crate::host::collect::resources::Taken;
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
-use crate::host::ir::expr::{self, Expr, Op as Arithmetic};
+use crate::host::ir::expr::{self, BinaryOp as Arithmetic, Expr};
 use crate::host::needs::bounds::{possible, round_up, times};
 use crate::host::needs::conditions::Condition;
 use crate::host::needs::lifetimes::Lifetimes;
 use crate::host::needs::reads::Reads;
 use crate::host::needs::together::Together;
 use crate::host::objects::Objects;
-use crate::host::objects::launches::{Configuration, Launch};
-use crate::host::objects::ops::{Kind, Size};
+use crate::host::objects::launches::{Configuration, KernelLaunch};
+use crate::host::objects::ops::{OpKind, Size};
 use crate::host::reason::Why;
 use crate::host::tasks::placement;
 
@@ -32,7 +32,7 @@ const PITCH: u64 = 512;
 const GRID_YZ: u64 = 65535;
 
 /// What a static task asks for.
-pub struct Need {
+pub struct StaticNeed {
     /// The size of every object, by op number.
     pub sizes: Vec<(usize, Expr)>,
     /// The largest sum of sizes of objects that are alive together.
@@ -49,10 +49,10 @@ pub struct Need {
     pub registers: Option<u32>,
 }
 
-impl Need {
+impl StaticNeed {
     /// Whether it knows as much of the launches of the task as another.
-    pub fn knows_as_much_as(&self, other: &Need) -> bool {
-        let complete = |need: &Need| [need.grid.complete, need.block.complete, need.shared.complete];
+    pub fn knows_as_much_as(&self, other: &StaticNeed) -> bool {
+        let complete = |need: &StaticNeed| [need.grid.complete, need.block.complete, need.shared.complete];
         let (own, others) = (complete(self), complete(other));
         own.iter().zip(others).all(|(&own, other)| own || !other)
     }
@@ -70,8 +70,8 @@ pub struct Largest {
 pub fn sizes(objects: &Objects, ops: &[usize]) -> Vec<(usize, Expr)> {
     ops.iter()
         .filter_map(|&number| match &objects.ops[number].kind {
-            Kind::Allocate(Size::Bytes(bytes)) => Some((number, expr::zext(64, Expr::of(*bytes)))),
-            Kind::Allocate(Size::Rows(width, height)) => {
+            OpKind::Allocate(Size::Bytes(bytes)) => Some((number, expr::zext(64, Expr::of(*bytes)))),
+            OpKind::Allocate(Size::Rows(width, height)) => {
                 let row = round_up(expr::zext(64, Expr::of(*width)), PITCH);
                 Some((
                     number,
@@ -88,11 +88,11 @@ pub fn sizes(objects: &Objects, ops: &[usize]) -> Vec<(usize, Expr)> {
 pub fn need(
     cfg: &Cfg,
     objects: &Objects,
-    launches: &[Launch],
+    launches: &[KernelLaunch],
     ops: &[usize],
     reads: &Reads,
     hint: Option<&Expr>,
-) -> Result<Need, Vec<Why>> {
+) -> Result<StaticNeed, Vec<Why>> {
     let begin = reads.begin;
     let all = || ops.iter().map(|&number| &objects.ops[number]);
     let touching: Vec<Point> = all()
@@ -129,7 +129,7 @@ pub fn need(
                 .flatten();
             if count.is_none() {
                 let text = "allocated again while it may still be alive: the number of objects is not known";
-                obstacles.push(Why::new(Code::AllocatedInLoop, text, call));
+                obstacles.push(Why::new(ReasonCode::AllocatedInLoop, text, call));
             }
             counts[object] = count;
         }
@@ -137,7 +137,7 @@ pub fn need(
             together.add(object, other);
         }
     }
-    let unknown = all().filter(|op| matches!(op.kind, Kind::Allocate(Size::Unknown)));
+    let unknown = all().filter(|op| matches!(op.kind, OpKind::Allocate(Size::Unknown)));
     obstacles.extend(unknown.flat_map(|op| op.obstacles.iter().cloned()));
     let mut said = hint.filter(|_| !obstacles.is_empty()).cloned();
     reads.at_begin(said.iter_mut());
@@ -155,9 +155,9 @@ pub fn need(
         };
         largest(moments.iter().map(of_moment)).unwrap_or(Expr::number(0))
     };
-    let launched: Vec<&Launch> = all()
+    let launched: Vec<&KernelLaunch> = all()
         .filter_map(|op| match op.kind {
-            Kind::Launch(number) => Some(&launches[number]),
+            OpKind::Launch(number) => Some(&launches[number]),
             _ => None,
         })
         .collect();
@@ -188,7 +188,7 @@ pub fn need(
     for ((_, size), count) in sizes.iter_mut().zip(&counts) {
         *size = times(size.clone(), count);
     }
-    Ok(Need {
+    Ok(StaticNeed {
         peak,
         mapped,
         grid: over(grid),
@@ -200,7 +200,7 @@ pub fn need(
 }
 
 /// The most registers of the kernels, if those of all are known.
-fn registers(launched: &[&Launch]) -> Option<u32> {
+fn registers(launched: &[&KernelLaunch]) -> Option<u32> {
     let all: Option<Vec<u32>> = launched.iter().map(|one| Some(one.taken?.registers)).collect();
     all?.into_iter().max()
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use inkwell::llvm_sys::{LLVMIntPredicate as Predicate, LLVMOpcode};
 
 use crate::host::ir::cfg::{Cfg, Loop};
-use crate::host::ir::expr::{self, Expr, Op};
-use crate::host::ir::{Block, Value};
+use crate::host::ir::expr::{self, BinaryOp, Expr};
+use crate::host::ir::{BasicBlock, Value};
 
 /// How many runs of a loop over constants are played through.
 const PLAYED: usize = 4096;
@@ -15,7 +15,7 @@ const PLAYED: usize = 4096;
 /// before it.
 pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     let test = test(cfg, one)?;
-    let (start, Change::Add(step)) = course(cfg, one, test.variable)? else {
+    let (start, LoopChange::Add(step)) = course(cfg, one, test.variable)? else {
         return None;
     };
     let width = test.bound.ty().int_width().filter(|&width| width <= 64)?;
@@ -23,7 +23,7 @@ pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     // If the test follows the body, the body runs once whatever the test gives.
     let before = Expr::number(u64::from(test.after));
     let first = match test.is_next {
-        true => expr::binary(Op::Add, start, Expr::Constant(width, step)),
+        true => expr::binary(BinaryOp::Add, start, Expr::Constant(width, step)),
         false => start,
     };
     let inclusive = match test.goes_on {
@@ -37,11 +37,15 @@ pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
         other => other,
     };
     let number = |value| Expr::Constant(width, value);
-    let span = expr::binary(Op::Sub, bound.clone(), first.clone());
-    let raised = expr::binary(Op::Add, span, number(if inclusive { step } else { step - 1 }));
-    let runs = expr::binary(Op::UDiv, raised, number(step));
+    let span = expr::binary(BinaryOp::Sub, bound.clone(), first.clone());
+    let raised = expr::binary(
+        BinaryOp::Add,
+        span,
+        number(if inclusive { step } else { step - 1 }),
+    );
+    let runs = expr::binary(BinaryOp::UDiv, raised, number(step));
     let further = expr::zext(64, expr::select(goes_on, [first, bound, runs, number(0)]));
-    Some(expr::binary(Op::Add, before, further))
+    Some(expr::binary(BinaryOp::Add, before, further))
 }
 
 /// The expression with the largest values of loop variables for these: at least what it comes to in any run,
@@ -79,14 +83,14 @@ fn largest(cfg: &Cfg, one: &Loop, variable: Value) -> Option<Expr> {
     let (start, change) = course(cfg, one, variable)?;
     let start = Expr::of(start);
     match change {
-        Change::Shrinks => Some(start),
-        Change::Add(step) => {
-            let runs = expr::binary(Op::UMax, most(cfg, one)?, Expr::number(1));
-            let further = expr::binary(Op::Sub, runs, Expr::number(1));
-            let grown = expr::trunc(width, expr::binary(Op::Mul, further, Expr::number(step)));
-            Some(expr::binary(Op::Add, start, grown))
+        LoopChange::Shrinks => Some(start),
+        LoopChange::Add(step) => {
+            let runs = expr::binary(BinaryOp::UMax, most(cfg, one)?, Expr::number(1));
+            let further = expr::binary(BinaryOp::Sub, runs, Expr::number(1));
+            let grown = expr::trunc(width, expr::binary(BinaryOp::Mul, further, Expr::number(step)));
+            Some(expr::binary(BinaryOp::Add, start, grown))
         }
-        Change::Times(by) => {
+        LoopChange::Times(by) => {
             let test = test(cfg, one).filter(|test| test.variable == variable)?;
             let bound = expr::trunc(width, Expr::of(test.bound));
             if let (&Expr::Constant(_, first), &Expr::Constant(_, last)) = (&start, &bound) {
@@ -95,7 +99,7 @@ fn largest(cfg: &Cfg, one: &Loop, variable: Value) -> Option<Expr> {
             let below = match test.goes_on {
                 Predicate::LLVMIntSLE | Predicate::LLVMIntULE => bound.clone(),
                 Predicate::LLVMIntSLT | Predicate::LLVMIntULT => {
-                    expr::binary(Op::Sub, bound.clone(), Expr::Constant(width, 1))
+                    expr::binary(BinaryOp::Sub, bound.clone(), Expr::Constant(width, 1))
                 }
                 _ => return None,
             };
@@ -188,7 +192,7 @@ fn tested(cfg: &Cfg, one: &Loop, compared: Value, is_next: bool) -> Option<Value
 
 /// The comparison that ends a block and decides on another iteration, in the form that holds if the loop
 /// continues.
-fn comparison(cfg: &Cfg, one: &Loop, block: Block) -> Option<(Value, Predicate, Value)> {
+fn comparison(cfg: &Cfg, one: &Loop, block: BasicBlock) -> Option<(Value, Predicate, Value)> {
     let exit = block.terminator()?;
     let stays: Vec<bool> = block
         .successors()
@@ -222,7 +226,7 @@ fn swapped(predicate: Predicate) -> Predicate {
 
 /// What becomes of a loop's variable from run to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum LoopChange {
     /// So much is added, less than half of what fits.
     Add(u64),
     /// It is multiplied by so much, at least 2.
@@ -232,7 +236,7 @@ enum Change {
 }
 
 /// Where the loop's variable starts and how it changes each time, if it is one.
-fn course(cfg: &Cfg, one: &Loop, variable: Value) -> Option<(Value, Change)> {
+fn course(cfg: &Cfg, one: &Loop, variable: Value) -> Option<(Value, LoopChange)> {
     if !variable.is(LLVMOpcode::LLVMPHI) || cfg.point(variable).block != one.header {
         return None;
     }
@@ -251,7 +255,7 @@ fn course(cfg: &Cfg, one: &Loop, variable: Value) -> Option<(Value, Change)> {
     Some((start?, change?))
 }
 
-fn changed(variable: Value, next: Value) -> Option<Change> {
+fn changed(variable: Value, next: Value) -> Option<LoopChange> {
     let opcode = next
         .opcode()
         .filter(|_| next.operands().next() == Some(variable))?;
@@ -259,13 +263,13 @@ fn changed(variable: Value, next: Value) -> Option<Change> {
     let width = variable.ty().int_width()?;
     Some(match opcode {
         // What shrinks is added a large number.
-        LLVMOpcode::LLVMAdd if (1..1 << 16).contains(&by) => Change::Add(by),
-        LLVMOpcode::LLVMAdd if by >> (width - 1) == 1 => Change::Shrinks,
-        LLVMOpcode::LLVMSub if by >> (width - 1) == 0 => Change::Shrinks,
-        LLVMOpcode::LLVMMul if (2..1 << 16).contains(&by) => Change::Times(by),
-        LLVMOpcode::LLVMShl if (1..16).contains(&by) => Change::Times(1 << by),
-        LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMSDiv if (1..1 << 16).contains(&by) => Change::Shrinks,
-        LLVMOpcode::LLVMLShr | LLVMOpcode::LLVMAShr => Change::Shrinks,
+        LLVMOpcode::LLVMAdd if (1..1 << 16).contains(&by) => LoopChange::Add(by),
+        LLVMOpcode::LLVMAdd if by >> (width - 1) == 1 => LoopChange::Shrinks,
+        LLVMOpcode::LLVMSub if by >> (width - 1) == 0 => LoopChange::Shrinks,
+        LLVMOpcode::LLVMMul if (2..1 << 16).contains(&by) => LoopChange::Times(by),
+        LLVMOpcode::LLVMShl if (1..16).contains(&by) => LoopChange::Times(1 << by),
+        LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMSDiv if (1..1 << 16).contains(&by) => LoopChange::Shrinks,
+        LLVMOpcode::LLVMLShr | LLVMOpcode::LLVMAShr => LoopChange::Shrinks,
         _ => return None,
     })
 }
@@ -281,14 +285,19 @@ fn grows_with(expression: &Expr, variable: Value) -> Option<bool> {
         Expr::Binary(op, a, b) => {
             let (left, right) = (grows(a)?, grows(b)?);
             let keeps = match op {
-                Op::Add | Op::AddSat | Op::UMax | Op::UMin | Op::SMax | Op::SMin => true,
-                Op::Mul => ![a, b].into_iter().any(|part| is_negative(part)),
-                Op::Sub | Op::UDiv | Op::SDiv | Op::LShr | Op::AShr => !right,
-                Op::Shl => true,
+                BinaryOp::Add
+                | BinaryOp::AddSat
+                | BinaryOp::UMax
+                | BinaryOp::UMin
+                | BinaryOp::SMax
+                | BinaryOp::SMin => true,
+                BinaryOp::Mul => ![a, b].into_iter().any(|part| is_negative(part)),
+                BinaryOp::Sub | BinaryOp::UDiv | BinaryOp::SDiv | BinaryOp::LShr | BinaryOp::AShr => !right,
+                BinaryOp::Shl => true,
                 // Rounding down.
-                Op::And => matches!(**b, Expr::Constant(width, mask)
+                BinaryOp::And => matches!(**b, Expr::Constant(width, mask)
                     if (mask | !(u64::MAX >> (64 - width))).leading_ones() + mask.trailing_zeros() == 64),
-                Op::URem | Op::SRem | Op::Or | Op::Xor => false,
+                BinaryOp::URem | BinaryOp::SRem | BinaryOp::Or | BinaryOp::Xor => false,
             };
             (keeps || !(left || right)).then_some(left || right)
         }

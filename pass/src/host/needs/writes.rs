@@ -10,7 +10,7 @@ use mgb_catalogue::Role;
 use crate::host::collect::{Callee, Collected, argument_at};
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::{Value, effects, memory};
-use crate::host::needs::calls::Calls;
+use crate::host::needs::calls::ModuleCalls;
 use crate::host::needs::locations::{Base, Location};
 
 /// The writes of one function.
@@ -18,7 +18,7 @@ pub struct Writes<'a> {
     collected: &'a Collected,
     cfg: &'a Cfg,
     /// What is known of the calls.
-    pub calls: Calls<'a>,
+    pub calls: ModuleCalls<'a>,
     writers: RefCell<HashMap<Value, Rc<HashSet<Value>>>>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Writes<'a> {
         Self {
             collected,
             cfg,
-            calls: Calls::new(collected),
+            calls: ModuleCalls::new(collected),
             writers: RefCell::default(),
         }
     }

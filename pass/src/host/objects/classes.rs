@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use petgraph::unionfind::UnionFind;
 
 use crate::host::ir::Value;
-use crate::host::objects::ops::Op;
+use crate::host::objects::ops::GpuOp;
 use crate::host::reason::Why;
 
 /// What pointers are kept in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Node {
+pub enum PointerStore {
     /// A value of the IR.
     Value(Value),
     /// The bytes of a local variable from an offset.
@@ -22,11 +22,11 @@ pub enum Node {
 /// The classes of one function's device pointers, and the ops on them.
 pub struct Objects {
     /// The ops, in the order they stand.
-    pub ops: Vec<Op>,
+    pub ops: Vec<GpuOp>,
     /// What is not understood, by node.
     pub obstacles: Vec<(usize, Why)>,
     pub(super) classes: UnionFind<usize>,
-    pub(super) numbers: HashMap<Node, usize>,
+    pub(super) numbers: HashMap<PointerStore, usize>,
     pub(super) stores: HashMap<usize, Vec<Value>>,
 }
 
@@ -42,12 +42,12 @@ impl Objects {
     }
 
     /// The number of a node, if pointers were followed to it.
-    pub fn number(&self, node: Node) -> Option<usize> {
+    pub fn number(&self, node: PointerStore) -> Option<usize> {
         self.numbers.get(&node).copied()
     }
 
     /// The node with this number.
-    pub fn node(&self, number: usize) -> Option<Node> {
+    pub fn node(&self, number: usize) -> Option<PointerStore> {
         self.numbers
             .iter()
             .find(|(_, at)| **at == number)
@@ -55,7 +55,7 @@ impl Objects {
     }
 
     /// All nodes that pointers were followed to, with their numbers, in no order.
-    pub fn nodes(&self) -> impl Iterator<Item = (Node, usize)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (PointerStore, usize)> {
         self.numbers.iter().map(|(&node, &number)| (node, number))
     }
 

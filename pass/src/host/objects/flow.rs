@@ -1,23 +1,23 @@
 //! Flow: where a device pointer comes from and goes to, one instruction at a time.
 use inkwell::llvm_sys::LLVMOpcode;
 use mgb_catalogue::Role;
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use crate::assume::Proof;
 use crate::host::collect::{Callee, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
-use crate::host::objects::classes::Node;
+use crate::host::objects::classes::PointerStore;
 use crate::host::objects::integers;
 use crate::host::objects::ops;
-use crate::host::objects::search::Search;
+use crate::host::objects::search::ObjectSearch;
 use crate::host::objects::summaries;
 use crate::host::reason::Why;
 
-impl Search<'_> {
+impl ObjectSearch<'_> {
     /// Follows a value to its sources and its uses.
     pub(super) fn follow_value(&mut self, value: Value) {
-        if !self.scanned.insert(Node::Value(value)) {
+        if !self.scanned.insert(PointerStore::Value(value)) {
             return;
         }
         self.follow_source(value);
@@ -31,13 +31,13 @@ impl Search<'_> {
 
     /// Where a pointer comes from.
     fn follow_source(&mut self, value: Value) {
-        let node = Node::Value(value);
+        let node = PointerStore::Value(value);
         match value.opcode() {
             Some(LLVMOpcode::LLVMLoad) => match self.kept_at(value.operand(0)) {
                 Ok(slot) => self.same(node, slot),
                 Err(base) => {
                     let text = format!("the pointer is read from {}", self.describe(base));
-                    self.obstacle(node, Why::new(Code::AllocatedElsewhere, text, value));
+                    self.obstacle(node, Why::new(ReasonCode::AllocatedElsewhere, text, value));
                 }
             },
             Some(
@@ -54,9 +54,9 @@ impl Search<'_> {
             _ => {
                 let text = format!("the pointer is {}", self.describe(value));
                 let code = if value.is_instruction() && !value.is_call() {
-                    Code::UnknownObject
+                    ReasonCode::UnknownObject
                 } else {
-                    Code::AllocatedElsewhere
+                    ReasonCode::AllocatedElsewhere
                 };
                 self.obstacle(node, Why::new(code, text, value));
             }
@@ -65,9 +65,9 @@ impl Search<'_> {
 
     /// Where a pointer goes to.
     fn follow_use(&mut self, value: Value, user: Value) {
-        let node = Node::Value(value);
+        let node = PointerStore::Value(value);
         let escapes = |search: &mut Self, text: String| {
-            search.obstacle(node, Why::new(Code::AddressEscapes, text, user));
+            search.obstacle(node, Why::new(ReasonCode::AddressEscapes, text, user));
         };
         match user.opcode() {
             Some(
@@ -77,7 +77,7 @@ impl Search<'_> {
                 | LLVMOpcode::LLVMFreeze
                 | LLVMOpcode::LLVMPHI
                 | LLVMOpcode::LLVMSelect,
-            ) => self.same(node, Node::Value(user)),
+            ) => self.same(node, PointerStore::Value(user)),
             Some(LLVMOpcode::LLVMICmp) => {}
             Some(LLVMOpcode::LLVMStore) if user.operand(0) == value => match self.kept_at(user.operand(1)) {
                 Ok(slot) => self.same(node, slot),
@@ -101,25 +101,25 @@ impl Search<'_> {
     }
 
     fn follow_call(&mut self, value: Value, call: Value) {
-        let node = Node::Value(value);
+        let node = PointerStore::Value(value);
         match self.collected.callee(call) {
             Some(Callee::Stub(_)) => {}
             Some(Callee::Runtime(entry)) => {
                 let named = arguments_with(call, entry, Role::DevicePointer).contains(&value);
                 if !ops::is_understood(entry) || !named {
                     let text = format!("the pointer goes to {}, which is not followed", entry.name);
-                    self.obstacle(node, Why::new(Code::UntreatedCall, text, call));
+                    self.obstacle(node, Why::new(ReasonCode::UntreatedCall, text, call));
                 }
             }
             Some(Callee::Other(_)) if call.is_marker() || summaries::is_forgotten(call, value) => {}
             Some(Callee::Other(function)) => {
                 let text = format!("the pointer goes to {}", helpers::demangle(&function.name()));
-                self.obstacle(node, Why::new(Code::AddressEscapes, text, call));
+                self.obstacle(node, Why::new(ReasonCode::AddressEscapes, text, call));
             }
             _ => self.obstacle(
                 node,
                 Why::new(
-                    Code::AddressEscapes,
+                    ReasonCode::AddressEscapes,
                     "the pointer goes to an unknown function",
                     call,
                 ),

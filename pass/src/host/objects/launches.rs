@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use inkwell::llvm_sys::LLVMOpcode;
-use mgb_catalogue::report::Code;
-use mgb_catalogue::{Class, Entry, Role};
+use mgb_catalogue::report::ReasonCode;
+use mgb_catalogue::{Class, Role, RuntimeFunction};
 
 use crate::host::collect::resources::{Resources, Taken};
 use crate::host::collect::variables::{Touched, Variables};
-use crate::host::collect::{Callee, Collected, Kernel, argument_at, arguments_with};
+use crate::host::collect::{Callee, Collected, HostKernel, argument_at, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::cfg::Cfg;
 use crate::host::ir::helpers;
@@ -31,7 +31,7 @@ pub struct Configuration {
 }
 
 /// One launch of a kernel.
-pub struct Launch {
+pub struct KernelLaunch {
     /// The call of the stub, or of `cudaLaunchKernel`.
     pub call: Value,
     /// The kernel; its name is empty when it is not known.
@@ -53,7 +53,12 @@ pub struct Launch {
 }
 
 /// The launches of a function, in the order they stand.
-pub fn find(collected: &Collected, variables: &Variables, resources: &Resources, cfg: &Cfg) -> Vec<Launch> {
+pub fn find(
+    collected: &Collected,
+    variables: &Variables,
+    resources: &Resources,
+    cfg: &Cfg,
+) -> Vec<KernelLaunch> {
     let mut launches = Vec::new();
     for instruction in cfg.function.instructions() {
         match collected.callee(instruction) {
@@ -87,11 +92,11 @@ fn through_stub(
     variables: &Variables,
     cfg: &Cfg,
     call: Value,
-    kernel: &Kernel,
-) -> Launch {
+    kernel: &HostKernel,
+) -> KernelLaunch {
     let stub = call.callee().expect("a stub is called by its name");
     let push = pushed_before(collected, cfg, call);
-    let mut launch = Launch {
+    let mut launch = KernelLaunch {
         call,
         kernel: kernel.name.clone(),
         push,
@@ -125,14 +130,19 @@ pub fn is_in_memory(argument: Value) -> bool {
 
 fn in_memory(kernel: &str, call: Value) -> Why {
     Why::new(
-        Code::PointersInMemory,
+        ReasonCode::PointersInMemory,
         format!("{kernel} takes pointers inside a structure"),
         call,
     )
 }
 
-fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'static Entry) -> Launch {
-    let mut launch = Launch {
+fn direct(
+    collected: &Collected,
+    variables: &Variables,
+    call: Value,
+    entry: &'static RuntimeFunction,
+) -> KernelLaunch {
+    let mut launch = KernelLaunch {
         call,
         kernel: String::new(),
         push: None,
@@ -150,7 +160,7 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
             launch.variables = variables.touched(stub, kernel, call);
         }
         None => launch.obstacles.push(Why::new(
-            Code::UnknownKernel,
+            ReasonCode::UnknownKernel,
             "the kernel is chosen at run time",
             call,
         )),
@@ -172,7 +182,7 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
                 );
                 launch
                     .obstacles
-                    .push(Why::new(Code::PointersInMemory, text, call));
+                    .push(Why::new(ReasonCode::PointersInMemory, text, call));
             }
             launch.storage = storage;
         }
@@ -180,7 +190,7 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
             let text = format!("the arguments of {} are not set up here", launch.kernel);
             launch
                 .obstacles
-                .push(Why::new(Code::PointersInMemory, text, call));
+                .push(Why::new(ReasonCode::PointersInMemory, text, call));
         }
     }
     launch
@@ -229,7 +239,7 @@ fn argument_storage(call: Value, array: Value) -> Option<Vec<Value>> {
 }
 
 /// Whether a store only puts the address of a kernel argument into an argument array.
-pub fn fills_array(launches: &[Launch], store: Value) -> bool {
+pub fn fills_array(launches: &[KernelLaunch], store: Value) -> bool {
     let (base, _) = helpers::base_and_offset(store.operand(1));
     launches.iter().any(|launch| {
         launch.storage.contains(&store.operand(0))
@@ -260,7 +270,7 @@ fn pushed_before(collected: &Collected, cfg: &Cfg, call: Value) -> Option<Value>
     }
 }
 
-fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
+fn configuration(call: Value, entry: &RuntimeFunction) -> Option<Configuration> {
     let at = |role| {
         entry
             .position(role)
@@ -281,11 +291,11 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
     })
 }
 
-fn obstacles_of_configuration(launch: &mut Launch) {
+fn obstacles_of_configuration(launch: &mut KernelLaunch) {
     if launch.configuration.is_none() {
         let text = format!("the grid and block of {} are not visible here", launch.kernel);
         launch
             .obstacles
-            .push(Why::new(Code::UnknownGrid, text, launch.call));
+            .push(Why::new(ReasonCode::UnknownGrid, text, launch.call));
     }
 }

@@ -16,5 +16,5 @@ mod search;
 pub mod slots;
 mod summaries;
 
-pub use classes::{Node, Objects};
+pub use classes::{Objects, PointerStore};
 pub use search::find;

@@ -1,9 +1,9 @@
 //! Ops: what one runtime call does to the objects it names, from the catalogue.
-use mgb_catalogue::report::Code;
-use mgb_catalogue::{Class, Entry, Role, Treatment};
+use mgb_catalogue::report::ReasonCode;
+use mgb_catalogue::{Class, Role, RuntimeFunction, Treatment};
 
 use crate::host::collect::arguments_with;
-use crate::host::collect::variables::Variable;
+use crate::host::collect::variables::DeviceVariable;
 use crate::host::ir::Value;
 use crate::host::ir::memory;
 use crate::host::reason::Why;
@@ -14,7 +14,7 @@ const HOST_TO_DEVICE: u64 = 1;
 const DEVICE_TO_HOST: u64 = 2;
 
 /// What an op does.
-pub enum Kind {
+pub enum OpKind {
     /// Allocates an object; how large it will be.
     Allocate(Size),
     /// The call frees an object.
@@ -38,31 +38,31 @@ pub enum Size {
 }
 
 /// One GPU op of a function.
-pub struct Op {
+pub struct GpuOp {
     /// The call or invoke.
     pub call: Value,
     /// What it does.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// The runtime's function, or `launch`.
     pub name: &'static str,
     /// The pointers it is given, as nodes of the function's objects.
     pub nodes: Vec<usize>,
     /// The device variables it touches that change, where they are known.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<DeviceVariable>,
     /// What keeps it lazy whatever its objects are.
     pub obstacles: Vec<Why>,
 }
 
-impl Op {
+impl GpuOp {
     /// Whether it needs a GPU; allocating and freeing do not.
     pub fn is_touching(&self) -> bool {
-        matches!(self.kind, Kind::Touch | Kind::Launch(_) | Kind::Symbol)
+        matches!(self.kind, OpKind::Touch | OpKind::Launch(_) | OpKind::Symbol)
     }
 }
 
 /// Whether static tasks may contain calls of this function: its roles describe everything it does to its
 /// objects.
-pub fn is_understood(entry: &Entry) -> bool {
+pub fn is_understood(entry: &RuntimeFunction) -> bool {
     matches!(entry.class, Class::Alloc | Class::Free | Class::Copy | Class::Set)
         && matches!(
             entry.treatment,
@@ -71,7 +71,7 @@ pub fn is_understood(entry: &Entry) -> bool {
 }
 
 /// The op of a call that allocates.
-pub fn allocation(call: Value, entry: &'static Entry) -> Op {
+pub fn allocation(call: Value, entry: &'static RuntimeFunction) -> GpuOp {
     let sizes = arguments_with(call, entry, Role::Size);
     let size = match (sizes.as_slice(), entry.position(Role::PitchOut)) {
         (&[bytes], None) => Size::Bytes(bytes),
@@ -81,11 +81,11 @@ pub fn allocation(call: Value, entry: &'static Entry) -> Op {
     let mut obstacles = untreated(call, entry);
     if matches!(size, Size::Unknown) && obstacles.is_empty() {
         let text = format!("the size of {}'s object is not known here", entry.name);
-        obstacles.push(Why::new(Code::NeedUndefined, text, call));
+        obstacles.push(Why::new(ReasonCode::NeedUndefined, text, call));
     }
-    Op {
+    GpuOp {
         call,
-        kind: Kind::Allocate(size),
+        kind: OpKind::Allocate(size),
         name: entry.name,
         nodes: Vec::new(),
         variables: Vec::new(),
@@ -94,7 +94,7 @@ pub fn allocation(call: Value, entry: &'static Entry) -> Op {
 }
 
 /// A free, a copy or a set; with it, those of its pointers that may be into device memory.
-pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
+pub fn touching(call: Value, entry: &'static RuntimeFunction) -> (GpuOp, Vec<Value>) {
     let obstacles = untreated(call, entry);
     let pointers = arguments_with(call, entry, Role::DevicePointer);
     let direction = arguments_with(call, entry, Role::CopyKind)
@@ -112,12 +112,12 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
         _ => pointers,
     };
     let kind = if entry.class == Class::Free {
-        Kind::Free
+        OpKind::Free
     } else {
-        Kind::Touch
+        OpKind::Touch
     };
     (
-        Op {
+        GpuOp {
             call,
             kind,
             name: entry.name,
@@ -131,14 +131,14 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
 
 /// An access to a device variable, which is there once per GPU; the variable where it is known and the access
 /// is a copy from or to the host.
-pub fn symbol(call: Value, entry: &'static Entry, variable: Option<Variable>) -> Op {
+pub fn symbol(call: Value, entry: &'static RuntimeFunction, variable: Option<DeviceVariable>) -> GpuOp {
     let obstacles = match variable {
         Some(_) => Vec::new(),
         None => vec![why_anchored(call, entry.name)],
     };
-    Op {
+    GpuOp {
         call,
-        kind: Kind::Symbol,
+        kind: OpKind::Symbol,
         name: entry.name,
         nodes: Vec::new(),
         variables: variable.into_iter().collect(),
@@ -149,13 +149,13 @@ pub fn symbol(call: Value, entry: &'static Entry, variable: Option<Variable>) ->
 /// Why an access to a device variable is lazy where no launch of its task uses the variable.
 pub fn why_anchored(call: Value, name: &str) -> Why {
     let text = format!("{name} accesses a device variable, which belongs to one GPU");
-    Why::new(Code::Anchored, text, call)
+    Why::new(ReasonCode::Anchored, text, call)
 }
 
-fn untreated(call: Value, entry: &'static Entry) -> Vec<Why> {
+fn untreated(call: Value, entry: &'static RuntimeFunction) -> Vec<Why> {
     if is_understood(entry) {
         return Vec::new();
     }
     let text = format!("{} is passed on to CUDA as it is", entry.name);
-    vec![Why::new(Code::UntreatedCall, text, call)]
+    vec![Why::new(ReasonCode::UntreatedCall, text, call)]
 }

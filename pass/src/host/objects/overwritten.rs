@@ -9,18 +9,18 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::helpers;
-use crate::host::objects::slots::{Access, POINTER, Part};
+use crate::host::objects::slots::{POINTER, SlotAccess, VariableBytes};
 
 /// The most pointers of a structure that are looked at.
 const MAX_POINTERS: usize = 64;
 
 /// The copies into a variable that leave no pointer in it: each is overwritten before it can be read.
-pub fn copies(module: LLVMModuleRef, cfg: &Cfg, variable: Value, accesses: &[Access]) -> HashSet<Value> {
+pub fn copies(module: LLVMModuleRef, cfg: &Cfg, variable: Value, accesses: &[SlotAccess]) -> HashSet<Value> {
     let Some(slots) = pointers(module, variable) else {
         return HashSet::new();
     };
     let copies = accesses.iter().filter_map(|one| match *one {
-        Access::Copy { call, into: true, .. } | Access::Fill { call } => Some(call),
+        SlotAccess::Copy { call, into: true, .. } | SlotAccess::Fill { call } => Some(call),
         _ => None,
     });
     let is_gone = |copy: &Value| {
@@ -39,23 +39,31 @@ fn pointers(module: LLVMModuleRef, variable: Value) -> Option<Vec<i64>> {
 }
 
 /// Whether another pointer is put into a slot on every way from a copy to where the slot may be read.
-pub fn is_overwritten(module: LLVMModuleRef, cfg: &Cfg, accesses: &[Access], copy: Value, slot: i64) -> bool {
-    let is_here = |part: Part, bytes: i64| part.overlaps(bytes, Part::at(slot), POINTER);
+pub fn is_overwritten(
+    module: LLVMModuleRef,
+    cfg: &Cfg,
+    accesses: &[SlotAccess],
+    copy: Value,
+    slot: i64,
+) -> bool {
+    let is_here = |part: VariableBytes, bytes: i64| part.overlaps(bytes, VariableBytes::at(slot), POINTER);
     let size = |value: Value| helpers::type_size(module, value.ty()) as i64;
     let (mut reads, mut writes): (Vec<Point>, Vec<Point>) = (Vec::new(), Vec::new());
     for access in accesses {
         match *access {
-            Access::Load { load, part } if is_here(part, size(load)) => reads.push(cfg.point(load)),
-            Access::Store { store, part }
+            SlotAccess::Load { load, part } if is_here(part, size(load)) => reads.push(cfg.point(load)),
+            SlotAccess::Store { store, part }
                 if part.exact() == Some(slot) && size(store.operand(0)) == POINTER =>
             {
                 writes.push(cfg.point(store));
             }
-            Access::Allocation { call, part } if part.exact() == Some(slot) => writes.push(cfg.point(call)),
-            Access::Argument { call, .. } => reads.push(cfg.point(call)),
-            Access::Copy { call, into, .. } if !into => reads.push(cfg.point(call)),
-            Access::Called { call, part, bytes } if is_here(part, bytes) => reads.push(cfg.point(call)),
-            Access::Escape(_) => return false,
+            SlotAccess::Allocation { call, part } if part.exact() == Some(slot) => {
+                writes.push(cfg.point(call))
+            }
+            SlotAccess::Argument { call, .. } => reads.push(cfg.point(call)),
+            SlotAccess::Copy { call, into, .. } if !into => reads.push(cfg.point(call)),
+            SlotAccess::Called { call, part, bytes } if is_here(part, bytes) => reads.push(cfg.point(call)),
+            SlotAccess::Escape(_) => return false,
             _ => {}
         }
     }

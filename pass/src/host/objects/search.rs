@@ -2,8 +2,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use inkwell::llvm_sys::LLVMOpcode;
-use mgb_catalogue::report::Code;
-use mgb_catalogue::{Class, Entry, Role};
+use mgb_catalogue::report::ReasonCode;
+use mgb_catalogue::{Class, Role, RuntimeFunction};
 use petgraph::unionfind::UnionFind;
 
 use crate::assume::Proof;
@@ -12,16 +12,16 @@ use crate::host::collect::{Callee, Collected, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::cfg::Cfg;
 use crate::host::ir::memory;
-use crate::host::objects::classes::{Node, Objects};
-use crate::host::objects::launches::Launch;
+use crate::host::objects::classes::{Objects, PointerStore};
+use crate::host::objects::launches::KernelLaunch;
 use crate::host::objects::numbers::{self, Numbers};
-use crate::host::objects::ops::{self, Kind, Op};
+use crate::host::objects::ops::{self, GpuOp, OpKind};
 use crate::host::objects::overwritten;
-use crate::host::objects::slots::{self, Access, POINTER, Part};
+use crate::host::objects::slots::{self, POINTER, SlotAccess, VariableBytes};
 use crate::host::reason::Why;
 
 /// The classes of a prepared function.
-pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[Launch]) -> Objects {
+pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[KernelLaunch]) -> Objects {
     let objects = Objects {
         ops: Vec::new(),
         obstacles: Vec::new(),
@@ -29,7 +29,7 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
         numbers: HashMap::new(),
         stores: HashMap::new(),
     };
-    let mut search = Search {
+    let mut search = ObjectSearch {
         collected,
         variables,
         cfg,
@@ -42,9 +42,9 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
     search.start();
     while let Some(node) = search.queue.pop_front() {
         match node {
-            Node::Value(value) => search.follow_value(value),
-            Node::Slot(variable, offset) => search.follow_slot(variable, offset),
-            Node::Any(variable) => search.follow_any(variable),
+            PointerStore::Value(value) => search.follow_value(value),
+            PointerStore::Slot(variable, offset) => search.follow_slot(variable, offset),
+            PointerStore::Any(variable) => search.follow_any(variable),
         }
     }
     search.check_differences();
@@ -53,26 +53,26 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
 }
 
 /// The search in progress.
-pub(super) struct Search<'a> {
+pub(super) struct ObjectSearch<'a> {
     pub(super) collected: &'a Collected,
     variables: &'a Variables,
     cfg: &'a Cfg,
-    launches: &'a [Launch],
+    launches: &'a [KernelLaunch],
     objects: Objects,
-    queue: VecDeque<Node>,
+    queue: VecDeque<PointerStore>,
     /// The ways from one pointer to another that go on as numbers.
     differences: Vec<Value>,
-    pub(super) scanned: HashSet<Node>,
+    pub(super) scanned: HashSet<PointerStore>,
 }
 
-impl Search<'_> {
+impl ObjectSearch<'_> {
     /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else
     /// what the address is counted from.
-    pub(super) fn kept_at(&self, address: Value) -> Result<Node, Value> {
+    pub(super) fn kept_at(&self, address: Value) -> Result<PointerStore, Value> {
         match memory::address(address) {
             (base, _) if !memory::is_own(self.cfg, base) => Err(base),
-            (variable, Some(offset)) => Ok(Node::Slot(variable, offset)),
-            (variable, None) => Ok(Node::Any(variable)),
+            (variable, Some(offset)) => Ok(PointerStore::Slot(variable, offset)),
+            (variable, None) => Ok(PointerStore::Any(variable)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Search<'_> {
         }
     }
 
-    fn launch(&mut self, call: Value) -> Option<Op> {
+    fn launch(&mut self, call: Value) -> Option<GpuOp> {
         let number = self.launches.iter().position(|launch| launch.call == call)?;
         let launch = &self.launches[number];
         let mut nodes: Vec<usize> = launch
@@ -112,18 +112,18 @@ impl Search<'_> {
         for &variable in &launch.storage {
             let ty = variable.allocated_type();
             if ty.is_pointer() {
-                nodes.push(self.node(Node::Slot(variable, 0)));
+                nodes.push(self.node(PointerStore::Slot(variable, 0)));
             } else if ty.holds_pointer() {
-                nodes.push(self.node(Node::Any(variable)));
+                nodes.push(self.node(PointerStore::Any(variable)));
             }
         }
         let mut obstacles = launch.obstacles.clone();
         if !nodes.is_empty() {
             obstacles.extend(launch.variables.published.iter().cloned());
         }
-        Some(Op {
+        Some(GpuOp {
             call,
-            kind: Kind::Launch(number),
+            kind: OpKind::Launch(number),
             name: "launch",
             nodes,
             variables: launch.variables.changing.clone(),
@@ -131,7 +131,7 @@ impl Search<'_> {
         })
     }
 
-    fn allocation(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+    fn allocation(&mut self, call: Value, entry: &'static RuntimeFunction) -> Option<GpuOp> {
         let target = arguments_with(call, entry, Role::DevicePointerOut)
             .first()
             .copied()?;
@@ -140,13 +140,14 @@ impl Search<'_> {
             Ok(node) => op.nodes.push(self.node(node)),
             Err(base) => {
                 let text = format!("{} writes the address to {}", entry.name, self.describe(base));
-                op.obstacles.push(Why::new(Code::AddressEscapes, text, call));
+                op.obstacles
+                    .push(Why::new(ReasonCode::AddressEscapes, text, call));
             }
         }
         Some(op)
     }
 
-    fn touching(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+    fn touching(&mut self, call: Value, entry: &'static RuntimeFunction) -> Option<GpuOp> {
         let (mut op, pointers) = ops::touching(call, entry);
         for pointer in pointers {
             if !pointer.is_null_or_undef() {
@@ -168,14 +169,14 @@ impl Search<'_> {
         }
         for difference in std::mem::take(&mut self.differences) {
             let pointers = [0, 1].map(|at| difference.operand(at).operand(0));
-            let numbers = pointers.map(|one| self.objects.number(Node::Value(one)));
+            let numbers = pointers.map(|one| self.objects.number(PointerStore::Value(one)));
             let classes = numbers.map(|number| number.map(|number| self.objects.class(number)));
             if classes[0] == classes[1] {
                 continue;
             }
             for number in numbers.into_iter().flatten() {
                 let text = "the distance between pointers to two objects is computed";
-                let why = Why::new(Code::AddressEscapes, text, difference);
+                let why = Why::new(ReasonCode::AddressEscapes, text, difference);
                 self.objects.obstacles.push((number, why));
             }
         }
@@ -188,22 +189,22 @@ impl Search<'_> {
             let Some(entry) = self
                 .collected
                 .entry(op.call)
-                .filter(|_| matches!(op.kind, Kind::Touch))
+                .filter(|_| matches!(op.kind, OpKind::Touch))
             else {
                 continue;
             };
             for pointer in arguments_with(op.call, entry, Role::DevicePointer) {
-                let node = self.objects.numbers.get(&Node::Value(pointer)).copied();
+                let node = self.objects.numbers.get(&PointerStore::Value(pointer)).copied();
                 op.nodes.extend(node.filter(|node| !op.nodes.contains(node)));
             }
         }
     }
 
     fn value(&mut self, value: Value) -> usize {
-        self.node(Node::Value(value))
+        self.node(PointerStore::Value(value))
     }
 
-    fn node(&mut self, node: Node) -> usize {
+    fn node(&mut self, node: PointerStore) -> usize {
         if let Some(&number) = self.objects.numbers.get(&node) {
             return number;
         }
@@ -213,74 +214,76 @@ impl Search<'_> {
         number
     }
 
-    pub(super) fn same(&mut self, a: Node, b: Node) {
+    pub(super) fn same(&mut self, a: PointerStore, b: PointerStore) {
         let (a, b) = (self.node(a), self.node(b));
         self.objects.classes.union(a, b);
     }
 
     /// `value` may be what `node` holds, unless it is null.
-    pub(super) fn may_be(&mut self, node: Node, value: Value) {
+    pub(super) fn may_be(&mut self, node: PointerStore, value: Value) {
         if !value.is_null_or_undef() {
-            self.same(node, Node::Value(value));
+            self.same(node, PointerStore::Value(value));
         }
     }
 
-    pub(super) fn obstacle(&mut self, node: Node, why: Why) {
+    pub(super) fn obstacle(&mut self, node: PointerStore, why: Why) {
         let number = self.node(node);
         self.objects.obstacles.push((number, why));
     }
 
     fn follow_slot(&mut self, variable: Value, slot: i64) {
-        let node = Node::Slot(variable, slot);
+        let node = PointerStore::Slot(variable, slot);
         let number = self.node(node);
         let accesses = slots::accesses(self.collected, self.cfg, self.launches, variable);
         let is_gone = |copy: Value, slot: i64| {
             overwritten::is_overwritten(self.collected.module, self.cfg, &accesses, copy, slot)
         };
-        self.becomes_number(node, variable, Part::at(slot));
+        self.becomes_number(node, variable, VariableBytes::at(slot));
         for access in &accesses {
             match *access {
-                Access::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
+                SlotAccess::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
                     self.same(node, kept(variable, part));
-                    self.same(kept(variable, part), Node::Value(load));
+                    self.same(kept(variable, part), PointerStore::Value(load));
                 }
-                Access::Store { store, part } if part.may_be(slot) && store.operand(0).ty().is_pointer() => {
+                SlotAccess::Store { store, part }
+                    if part.may_be(slot) && store.operand(0).ty().is_pointer() =>
+                {
                     self.objects.stores.entry(number).or_default().push(store);
                     self.same(node, kept(variable, part));
                     self.may_be(node, store.operand(0));
                 }
-                Access::Load { load: one, part } | Access::Store { store: one, part } => {
-                    if slots::overlaps(self.collected.module, moved(one), part, Part::at(slot)) {
+                SlotAccess::Load { load: one, part } | SlotAccess::Store { store: one, part } => {
+                    if slots::overlaps(self.collected.module, moved(one), part, VariableBytes::at(slot)) {
                         self.obstacle(node, numbers::read_as_bytes(one));
                     }
                 }
                 // The allocation itself is an op; nothing more to note.
-                Access::Allocation { part, .. } if part.may_be(slot) => {
+                SlotAccess::Allocation { part, .. } if part.may_be(slot) => {
                     self.same(node, kept(variable, part));
                 }
-                Access::Allocation { .. } => {}
-                Access::Argument { ty, .. } if ty.is_pointer() => {}
+                SlotAccess::Allocation { .. } => {}
+                SlotAccess::Argument { ty, .. } if ty.is_pointer() => {}
                 // The structure may be passed on in part: which part is not analysed, so it may be any.
-                Access::Argument { .. } => self.same(node, Node::Any(variable)),
-                Access::Copy { call, into: true, .. } => {
+                SlotAccess::Argument { .. } => self.same(node, PointerStore::Any(variable)),
+                SlotAccess::Copy { call, into: true, .. } => {
                     self.objects.stores.entry(number).or_default().push(call);
                     if !is_gone(call, slot) {
-                        self.same(node, Node::Any(variable));
+                        self.same(node, PointerStore::Any(variable));
                     }
                 }
-                Access::Copy { .. } => self.same(node, Node::Any(variable)),
-                Access::Fill { call } => {
+                SlotAccess::Copy { .. } => self.same(node, PointerStore::Any(variable)),
+                SlotAccess::Fill { call } => {
                     self.objects.stores.entry(number).or_default().push(call);
                     if !is_gone(call, slot) {
                         self.obstacle(node, slots::copied(call));
                     }
                 }
-                Access::Called { call, part, bytes } => {
-                    if part.overlaps(bytes, Part::at(slot), POINTER) {
+                SlotAccess::Called { call, part, bytes } => {
+                    if part.overlaps(bytes, VariableBytes::at(slot), POINTER) {
                         self.given_to_callee(node, call);
                     }
                 }
-                Access::Escape(ref why) => self.obstacle(node, why.clone()),
+                SlotAccess::Escape(ref why) => self.obstacle(node, why.clone()),
             }
         }
     }
@@ -288,18 +291,18 @@ impl Search<'_> {
     /// Follows the pointers in a variable at offsets that are known at run time only, or that are copied with
     /// all of it.
     fn follow_any(&mut self, variable: Value) {
-        let node = Node::Any(variable);
+        let node = PointerStore::Any(variable);
         let number = self.node(node);
         let accesses = slots::accesses(self.collected, self.cfg, self.launches, variable);
         // A copy of which no pointer is left when the variable is next read brings none.
         let gone: HashSet<Value> = overwritten::copies(self.collected.module, self.cfg, variable, &accesses);
-        let is_whole = |one: &Access| match one {
-            Access::Argument { .. } => true,
-            Access::Copy { call, .. } => !gone.contains(call),
+        let is_whole = |one: &SlotAccess| match one {
+            SlotAccess::Argument { .. } => true,
+            SlotAccess::Copy { call, .. } => !gone.contains(call),
             _ => false,
         };
         let whole = accesses.iter().any(is_whole);
-        let kept: Vec<Part> = accesses.iter().filter_map(pointer_at).collect();
+        let kept: Vec<VariableBytes> = accesses.iter().filter_map(pointer_at).collect();
         let is_reached = |slot: i64| {
             whole
                 || kept
@@ -310,49 +313,51 @@ impl Search<'_> {
             self.becomes_number(node, variable, part);
         }
         for access in accesses {
-            if let Some(slot) = pointer_at(&access).and_then(Part::exact) {
+            if let Some(slot) = pointer_at(&access).and_then(VariableBytes::exact) {
                 if is_reached(slot) {
-                    self.same(node, Node::Slot(variable, slot));
+                    self.same(node, PointerStore::Slot(variable, slot));
                 }
                 continue;
             }
             match access {
-                Access::Load { load, .. } if load.ty().is_pointer() => self.same(node, Node::Value(load)),
-                Access::Store { store, .. } if store.operand(0).ty().is_pointer() => {
+                SlotAccess::Load { load, .. } if load.ty().is_pointer() => {
+                    self.same(node, PointerStore::Value(load))
+                }
+                SlotAccess::Store { store, .. } if store.operand(0).ty().is_pointer() => {
                     self.objects.stores.entry(number).or_default().push(store);
                     self.may_be(node, store.operand(0));
                 }
-                Access::Load { load: one, part } | Access::Store { store: one, part } => {
+                SlotAccess::Load { load: one, part } | SlotAccess::Store { store: one, part } => {
                     let mut pointers = kept.iter().filter(|at| at.exact().is_none());
                     if pointers.any(|&at| slots::overlaps(self.collected.module, moved(one), part, at)) {
                         self.obstacle(node, numbers::read_as_bytes(one));
                     }
                 }
-                Access::Copy {
+                SlotAccess::Copy {
                     call, other, into, ..
                 } => {
                     if into {
                         self.objects.stores.entry(number).or_default().push(call);
                     }
                     if !gone.contains(&call) {
-                        self.same(node, Node::Any(other));
+                        self.same(node, PointerStore::Any(other));
                     }
                 }
-                Access::Fill { call } => {
+                SlotAccess::Fill { call } => {
                     self.objects.stores.entry(number).or_default().push(call);
                     if !gone.contains(&call) {
                         self.obstacle(node, slots::copied(call));
                     }
                 }
-                Access::Called { call, .. } => self.given_to_callee(node, call),
-                Access::Escape(why) => self.obstacle(node, why),
-                Access::Allocation { .. } | Access::Argument { .. } => {}
+                SlotAccess::Called { call, .. } => self.given_to_callee(node, call),
+                SlotAccess::Escape(why) => self.obstacle(node, why),
+                SlotAccess::Allocation { .. } | SlotAccess::Argument { .. } => {}
             }
         }
     }
 
     /// Notes with a pointer in a variable where its bytes become a number.
-    fn becomes_number(&mut self, node: Node, variable: Value, pointer: Part) {
+    fn becomes_number(&mut self, node: PointerStore, variable: Value, pointer: VariableBytes) {
         if Proof::Numbers.is_assumed() {
             return;
         }
@@ -362,7 +367,7 @@ impl Search<'_> {
         }
     }
 
-    fn given_to_callee(&mut self, node: Node, call: Value) {
+    fn given_to_callee(&mut self, node: PointerStore, call: Value) {
         let function = call.callee().expect("what is summarised is called by its name");
         self.obstacle(node, slots::given_to(function, call));
     }
@@ -377,19 +382,19 @@ fn moved(instruction: Value) -> Value {
 }
 
 /// Where in its variable an access finds or leaves a pointer.
-fn pointer_at(access: &Access) -> Option<Part> {
+fn pointer_at(access: &SlotAccess) -> Option<VariableBytes> {
     match *access {
-        Access::Load { load, part } => load.ty().is_pointer().then_some(part),
-        Access::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
-        Access::Allocation { part, .. } => Some(part),
+        SlotAccess::Load { load, part } => load.ty().is_pointer().then_some(part),
+        SlotAccess::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
+        SlotAccess::Allocation { part, .. } => Some(part),
         _ => None,
     }
 }
 
 /// The nodes of the pointers in a part of a variable.
-fn kept(variable: Value, part: Part) -> Node {
+fn kept(variable: Value, part: VariableBytes) -> PointerStore {
     match part.exact() {
-        Some(slot) => Node::Slot(variable, slot),
-        None => Node::Any(variable),
+        Some(slot) => PointerStore::Slot(variable, slot),
+        None => PointerStore::Any(variable),
     }
 }

@@ -2,7 +2,7 @@
 //! variables, heap memory that the function allocates, and globals that no other function uses.
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 use mgb_catalogue::{Class, Role};
 
 use crate::host::collect::{Callee, Collected, argument_at};
@@ -10,41 +10,49 @@ use crate::host::ir::cfg::Cfg;
 use crate::host::ir::helpers;
 use crate::host::ir::memory;
 use crate::host::ir::{Type, Value};
-use crate::host::objects::launches::{self, Launch};
+use crate::host::objects::launches::{self, KernelLaunch};
 use crate::host::objects::summaries;
 use crate::host::reason::Why;
 
 /// One thing done to the memory of a local variable.
-pub enum Access {
+pub enum SlotAccess {
     /// The access reads bytes.
-    Load { load: Value, part: Part },
+    Load { load: Value, part: VariableBytes },
     /// The access writes bytes.
-    Store { store: Value, part: Part },
+    Store { store: Value, part: VariableBytes },
     /// An allocation writes a new device address there.
-    Allocation { call: Value, part: Part },
+    Allocation { call: Value, part: VariableBytes },
     /// A launch reads an argument of this type there.
-    Argument { call: Value, part: Part, ty: Type },
+    Argument {
+        call: Value,
+        part: VariableBytes,
+        ty: Type,
+    },
     /// Its bytes are copied from another variable, or to one whose uses are all seen here; so many, where
     /// that is known.
     Copy {
         call: Value,
-        part: Part,
+        part: VariableBytes,
         bytes: Option<i64>,
         other: Value,
-        there: Part,
+        there: VariableBytes,
         into: bool,
     },
     /// Bytes whose source is not followed are copied there.
     Fill { call: Value },
     /// A function of this module that is given its address reads or writes these bytes of it, and no other.
-    Called { call: Value, part: Part, bytes: i64 },
+    Called {
+        call: Value,
+        part: VariableBytes,
+        bytes: i64,
+    },
     /// Something that is not followed.
     Escape(Why),
 }
 
 /// Which bytes of a variable: from an offset, or any whole number of strides away from that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Part {
+pub struct VariableBytes {
     /// The offset of the part in bytes.
     pub offset: i64,
     /// In bytes; 0 where it is the offset itself.
@@ -53,7 +61,7 @@ pub struct Part {
     pub within: u64,
 }
 
-impl Part {
+impl VariableBytes {
     /// The bytes from this offset alone.
     pub fn at(offset: i64) -> Self {
         Self {
@@ -79,7 +87,7 @@ impl Part {
     }
 
     /// Where it comes to lie as what is at `from` is copied to `to`.
-    pub fn copied(self, from: Part, to: Part) -> Self {
+    pub fn copied(self, from: VariableBytes, to: VariableBytes) -> Self {
         let stride = gcd(self.stride, gcd(from.stride, to.stride));
         Self {
             offset: self.offset - from.offset + to.offset,
@@ -89,7 +97,7 @@ impl Part {
     }
 
     /// Whether a pointer here is one that this type has if a value of it is at `there`, or does not lie in it.
-    pub fn is_typed(self, module: LLVMModuleRef, there: Part, ty: Type) -> bool {
+    pub fn is_typed(self, module: LLVMModuleRef, there: VariableBytes, ty: Type) -> bool {
         const MAX_POINTERS: usize = 256;
         let bytes = helpers::type_size(module, ty) as i64;
         let is_it = |offset: i64| match gcd(self.stride, there.stride) as i64 {
@@ -110,7 +118,7 @@ impl Part {
     }
 
     /// Whether `bytes` here overlap `others` there.
-    pub fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
+    pub fn overlaps(self, bytes: i64, there: VariableBytes, others: i64) -> bool {
         let reached = self.offset..self.offset.saturating_add(self.within as i64);
         if self.within > 0
             && there.stride == 0
@@ -136,11 +144,16 @@ fn gcd(a: u64, b: u64) -> u64 {
 pub const POINTER: i64 = 8;
 
 /// Everything done to the memory of `variable`, which `is_own`.
-pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable: Value) -> Vec<Access> {
+pub fn accesses(
+    collected: &Collected,
+    cfg: &Cfg,
+    launches: &[KernelLaunch],
+    variable: Value,
+) -> Vec<SlotAccess> {
     let mut found = Vec::new();
     let mut addresses = vec![variable];
     while let Some(pointer) = addresses.pop() {
-        let part = Part::of(collected.module, pointer);
+        let part = VariableBytes::of(collected.module, pointer);
         for user in pointer.users() {
             match user.opcode() {
                 // An address computed of constants.
@@ -159,8 +172,8 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
                         ));
                     }
                 }
-                Some(LLVMOpcode::LLVMLoad) => found.push(Access::Load { load: user, part }),
-                Some(LLVMOpcode::LLVMStore) => found.push(Access::Store { store: user, part }),
+                Some(LLVMOpcode::LLVMLoad) => found.push(SlotAccess::Load { load: user, part }),
+                Some(LLVMOpcode::LLVMStore) => found.push(SlotAccess::Store { store: user, part }),
                 Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
                     found.extend(access_by_call(collected, cfg, user, pointer, part));
                 }
@@ -174,22 +187,32 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
     found
 }
 
-fn escape(text: &str, at: Value) -> Access {
-    Access::Escape(Why::new(Code::AddressEscapes, text, at))
+fn escape(text: &str, at: Value) -> SlotAccess {
+    SlotAccess::Escape(Why::new(ReasonCode::AddressEscapes, text, at))
 }
 
-fn launches_reading(launches: &[Launch], storage: Value, part: Part) -> impl Iterator<Item = Access> {
+fn launches_reading(
+    launches: &[KernelLaunch],
+    storage: Value,
+    part: VariableBytes,
+) -> impl Iterator<Item = SlotAccess> {
     launches
         .iter()
         .filter(move |launch| launch.storage.contains(&storage))
-        .map(move |launch| Access::Argument {
+        .map(move |launch| SlotAccess::Argument {
             call: launch.call,
             part,
             ty: storage.allocated_type(),
         })
 }
 
-fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value, part: Part) -> Vec<Access> {
+fn access_by_call(
+    collected: &Collected,
+    cfg: &Cfg,
+    call: Value,
+    pointer: Value,
+    part: VariableBytes,
+) -> Vec<SlotAccess> {
     if call.is_marker() {
         return Vec::new();
     }
@@ -200,13 +223,17 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
                 .map(|at| argument_at(entry, at));
             let is_out = out.is_some_and(|at| call.operand(at) == pointer);
             if is_out && entry.class == Class::Alloc {
-                return vec![Access::Allocation { call, part }];
+                return vec![SlotAccess::Allocation { call, part }];
             }
             let text = format!(
                 "the address of a variable that holds device pointers goes to {}",
                 entry.name
             );
-            vec![Access::Escape(Why::new(Code::UntreatedCall, text, call))]
+            vec![SlotAccess::Escape(Why::new(
+                ReasonCode::UntreatedCall,
+                text,
+                call,
+            ))]
         }
         Some(Callee::Other(function)) if function.name().starts_with("llvm.memset.") => {
             let zeroes = call.operand(1).is_null();
@@ -223,7 +250,7 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
             }
             let into = to == pointer;
             vec![match memory::is_own(cfg, other) {
-                true => Access::Copy {
+                true => SlotAccess::Copy {
                     call,
                     part,
                     bytes: call
@@ -231,33 +258,33 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
                         .constant()
                         .and_then(|bytes| i64::try_from(bytes).ok()),
                     other,
-                    there: Part::of(collected.module, away),
+                    there: VariableBytes::of(collected.module, away),
                     into,
                 },
-                false if into => Access::Fill { call },
-                false => Access::Escape(copied(call)),
+                false if into => SlotAccess::Fill { call },
+                false => SlotAccess::Escape(copied(call)),
             }]
         }
         Some(Callee::Other(_)) if memory::frees_host_memory(call) => Vec::new(),
         // What a destructor frees after `main` lives until then.
         Some(Callee::Other(_)) if summaries::is_freed_at_exit(collected, call, pointer) => Vec::new(),
         Some(Callee::Stub(_)) if passes_by_value(call, pointer) => types_by_value(call, pointer)
-            .map(|ty| Access::Argument { call, part, ty })
+            .map(|ty| SlotAccess::Argument { call, part, ty })
             .collect(),
         Some(Callee::Stub(_)) if launches::is_in_memory(pointer) => {
             let ty = memory::address(pointer).0.allocated_type();
-            vec![Access::Argument { call, part, ty }]
+            vec![SlotAccess::Argument { call, part, ty }]
         }
         Some(Callee::Other(function)) => match summaries::touched(collected, call, pointer) {
             Some(touched) if part.exact().is_some() => touched
                 .into_iter()
-                .map(|touch| Access::Called {
+                .map(|touch| SlotAccess::Called {
                     call,
-                    part: Part::at(part.offset + touch.start),
+                    part: VariableBytes::at(part.offset + touch.start),
                     bytes: touch.end - touch.start,
                 })
                 .collect(),
-            _ => vec![Access::Escape(given_to(function, call))],
+            _ => vec![SlotAccess::Escape(given_to(function, call))],
         },
         _ => vec![escape(
             "the address of a variable that holds device pointers is passed on",
@@ -269,14 +296,14 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
 /// Why a copy of a structure is not followed.
 pub fn copied(call: Value) -> Why {
     let text = "a structure that holds device pointers is copied";
-    Why::new(Code::PointersInMemory, text, call)
+    Why::new(ReasonCode::PointersInMemory, text, call)
 }
 
 /// Why a function that is given the address of a variable is not followed.
 pub fn given_to(function: Value, call: Value) -> Why {
     let name = helpers::demangle(&function.name());
     let text = format!("the address of a variable that holds device pointers goes to {name}");
-    Why::new(Code::AddressEscapes, text, call)
+    Why::new(ReasonCode::AddressEscapes, text, call)
 }
 
 /// Whether a call is given the bytes at this address, not the address.
@@ -296,7 +323,7 @@ fn types_by_value(call: Value, pointer: Value) -> impl Iterator<Item = Type> {
 }
 
 /// Whether a value of this type overlaps a pointer kept elsewhere in the variable without being it.
-pub fn overlaps(module: LLVMModuleRef, value: Value, part: Part, pointer: Part) -> bool {
+pub fn overlaps(module: LLVMModuleRef, value: Value, part: VariableBytes, pointer: VariableBytes) -> bool {
     let is_it = pointer.exact().is_some_and(|slot| part.may_be(slot))
         || (pointer.exact().is_none() && part == pointer);
     if value.ty().is_pointer() && is_it {

@@ -96,7 +96,7 @@ pub fn is_freed_at_exit(collected: &Collected, call: Value, global: Value) -> bo
 /// Which bytes behind this argument a called function, and those that it calls, read or write; none where it
 /// may access others, or keep the address.
 pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec<Range<i64>>> {
-    let mut search = Search {
+    let mut search = SummarySearch {
         collected,
         found: Vec::new(),
         seen: HashMap::new(),
@@ -105,14 +105,14 @@ pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec
     Some(search.found)
 }
 
-struct Search<'a> {
+struct SummarySearch<'a> {
     collected: &'a Collected,
     found: Vec<Range<i64>>,
     /// Addresses, each with where it points.
     seen: HashMap<Value, i64>,
 }
 
-impl Search<'_> {
+impl SummarySearch<'_> {
     fn follow_call(&mut self, call: Value, pointer: Value, offset: i64, depth: u32) -> Option<()> {
         if call.is_marker() {
             return Some(());

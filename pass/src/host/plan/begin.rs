@@ -1,17 +1,17 @@
 //! Where a static task begins, and what it asks for there: in the loops that may begin it in each iteration, or before
 //! them.
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use super::{BEFORE_ITS_DEVICE, Planner};
 use crate::assume::Proof;
 use crate::host::ir::cfg::{Loop, Point};
 use crate::host::needs::reads::Reads;
-use crate::host::needs::{self, Need};
-use crate::host::objects::ops::{Kind, Op};
+use crate::host::needs::{self, StaticNeed};
+use crate::host::objects::ops::{GpuOp, OpKind};
 use crate::host::reason::Why;
 use crate::host::tasks::Candidate;
-use crate::host::tasks::devices::Device;
-use crate::host::tasks::kept::Kept;
+use crate::host::tasks::devices::CurrentDevice;
+use crate::host::tasks::kept::KeptAddresses;
 use crate::host::tasks::placement;
 
 impl Planner<'_> {
@@ -21,8 +21,8 @@ impl Planner<'_> {
         &self,
         candidate: &Candidate,
         touching: &[Point],
-        device: Option<Device>,
-    ) -> Result<Option<(Point, Need)>, Vec<Why>> {
+        device: Option<CurrentDevice>,
+    ) -> Result<Option<(Point, StaticNeed)>, Vec<Why>> {
         let (cfg, all) = (self.cfg, &self.objects.ops);
         let is_current = |point| device.is_none_or(|device| self.devices.at(point) == device);
         let need = |begin| {
@@ -33,7 +33,7 @@ impl Planner<'_> {
         let allocations: Vec<usize> = candidate
             .ops
             .iter()
-            .filter(|&&number| matches!(all[number].kind, Kind::Allocate(_)))
+            .filter(|&&number| matches!(all[number].kind, OpKind::Allocate(_)))
             .map(|&number| cfg.point(all[number].call).block)
             .collect();
         // If the loop ran again without allocating the objects again, the task would begin twice.
@@ -58,7 +58,7 @@ impl Planner<'_> {
             let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
             let piling: Vec<&Loop> = allocations.iter().filter_map(innermost).collect();
             let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
-            let piles = |whys: &[Why]| whys.iter().any(|why| why.code == Code::AllocatedInLoop);
+            let piles = |whys: &[Why]| whys.iter().any(|why| why.code == ReasonCode::AllocatedInLoop);
             let outside = [
                 placement::begin(cfg, touching, is_current, |one| renews(one) && !is_piling(one)),
                 placement::begin(cfg, touching, is_current, |_| false),
@@ -77,8 +77,8 @@ impl Planner<'_> {
         // The task holds no memory. If a loop launches it in each iteration and does nothing else, it begins
         // once before the loop, provided that its launches are known as well there.
         let only_launches = |one: &Loop| {
-            let inside = |op: &&Op| one.body.contains(&cfg.point(op.call).block);
-            let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();
+            let inside = |op: &&GpuOp| one.body.contains(&cfg.point(op.call).block);
+            let is_bare = |op: &GpuOp| matches!(op.kind, OpKind::Launch(_)) && op.nodes.is_empty();
             all.iter().filter(inside).all(is_bare)
         };
         let before = placement::begin(cfg, touching, is_current, |one| !only_launches(one));
@@ -114,7 +114,7 @@ impl Planner<'_> {
                 break;
             }
             let kept = kept.get_or_insert_with(|| {
-                Kept::new(self.collected, cfg, self.launches, self.objects, &candidate.ops)
+                KeptAddresses::new(self.collected, cfg, self.launches, self.objects, &candidate.ops)
             });
             around.sort_by_key(|one| one.body.len());
             match around.into_iter().find(|one| kept.outlives(begin, one)) {
@@ -127,11 +127,11 @@ impl Planner<'_> {
 
     /// Why a task does not begin in each run of a loop.
     fn kept(&self, candidate: &Candidate) -> Option<Why> {
-        let allocates = |&&number: &&usize| matches!(self.objects.ops[number].kind, Kind::Allocate(_));
+        let allocates = |&&number: &&usize| matches!(self.objects.ops[number].kind, OpKind::Allocate(_));
         let first = candidate.ops.iter().find(allocates)?;
         let text = "an object of one iteration is used in a later one: the task cannot begin in each";
         Some(Why::new(
-            Code::AllocatedInLoop,
+            ReasonCode::AllocatedInLoop,
             text,
             self.objects.ops[*first].call,
         ))
@@ -142,7 +142,7 @@ impl Planner<'_> {
     fn piling(&self, candidate: &Candidate, mut whys: Vec<Why>, outside: &[Option<Point>]) -> Vec<Why> {
         if outside.iter().all(Option::is_none) {
             let first = self.objects.ops[candidate.ops[0]].call;
-            whys.push(Why::new(Code::SeveralDevices, BEFORE_ITS_DEVICE, first));
+            whys.push(Why::new(ReasonCode::SeveralDevices, BEFORE_ITS_DEVICE, first));
         }
         whys
     }

@@ -3,28 +3,28 @@ use std::collections::HashSet;
 
 use mgb_catalogue::report;
 
-use super::{Planner, Static, Task};
-use crate::host::collect::variables::Variable;
+use super::{PlannedTask, Planner, Static};
+use crate::host::collect::variables::DeviceVariable;
 use crate::host::ir::Value;
 use crate::host::ir::expr::Expr;
 use crate::host::ir::helpers;
 use crate::host::ir::names;
-use crate::host::needs::{self, Largest, Need};
-use crate::host::objects::Node;
-use crate::host::objects::ops::{Kind, Op};
+use crate::host::needs::{self, Largest, StaticNeed};
+use crate::host::objects::PointerStore;
+use crate::host::objects::ops::{GpuOp, OpKind};
 use crate::host::reason::{self, Why};
 use crate::host::tasks::Candidate;
 use crate::host::tasks::ends::End;
 
 impl Planner<'_> {
-    pub(super) fn static_task(&self, candidate: &Candidate, mut insertion: Static) -> Task {
+    pub(super) fn static_task(&self, candidate: &Candidate, mut insertion: Static) -> PlannedTask {
         let mut entry = self.entry(candidate, &insertion.need.sizes);
-        entry.kind = report::Kind::Static;
+        entry.kind = report::TaskKind::Static;
         let launched = candidate
             .ops
             .iter()
             .filter_map(|&number| match self.objects.ops[number].kind {
-                Kind::Launch(number) => Some(&self.launches[number]),
+                OpKind::Launch(number) => Some(&self.launches[number]),
                 _ => None,
             });
         let ties: Option<Vec<&[Why]>> = launched.map(|one| one.variables.ties.as_deref()).collect();
@@ -41,37 +41,37 @@ impl Planner<'_> {
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
         entry.ends.sort_by_key(|place| place.line);
-        Task {
+        PlannedTask {
             entry,
             insertion: Some(insertion),
             obstacles: Vec::new(),
         }
     }
 
-    pub(super) fn lazy_task(&self, candidate: &Candidate) -> Task {
+    pub(super) fn lazy_task(&self, candidate: &Candidate) -> PlannedTask {
         let mut entry = self.entry(candidate, &needs::sizes(self.objects, &candidate.ops));
         entry.reasons = reasons(&candidate.obstacles);
-        Task {
+        PlannedTask {
             entry,
             insertion: None,
             obstacles: candidate.obstacles.clone(),
         }
     }
 
-    fn entry(&self, candidate: &Candidate, sizes: &[(usize, Expr)]) -> report::Task {
+    fn entry(&self, candidate: &Candidate, sizes: &[(usize, Expr)]) -> report::TaskReport {
         let all = &self.objects.ops;
-        let mut entry = report::Task {
+        let mut entry = report::TaskReport {
             function: self.function(),
             ..Default::default()
         };
         let mut allocated: Vec<(usize, u32)> = Vec::new();
         for &number in &candidate.ops {
-            if let Kind::Allocate(_) = all[number].kind {
+            if let OpKind::Allocate(_) = all[number].kind {
                 let id = allocated.len() as u32 + 1;
                 allocated.push((number, id));
                 let size = sizes.iter().find(|(op, _)| *op == number);
                 let bytes = size.map_or("unknown".to_owned(), |(_, size)| self.writer.write(size));
-                entry.objects.push(report::Object {
+                entry.objects.push(report::ObjectReport {
                     id,
                     name: self.name_of(number),
                     bytes,
@@ -79,7 +79,7 @@ impl Planner<'_> {
                 });
             }
         }
-        let mut variables: Vec<(&Variable, u32)> = Vec::new();
+        let mut variables: Vec<(&DeviceVariable, u32)> = Vec::new();
         for variable in candidate.ops.iter().flat_map(|&number| &all[number].variables) {
             if variables.iter().any(|(one, _)| *one == variable) {
                 continue;
@@ -87,14 +87,14 @@ impl Planner<'_> {
             let id = entry.objects.len() as u32 + 1;
             variables.push((variable, id));
             let bytes = self.variables.bytes(variable);
-            entry.objects.push(report::Object {
+            entry.objects.push(report::ObjectReport {
                 id,
                 name: variable.name(),
                 bytes: bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string()),
                 variable: true,
             });
         }
-        let mut ordered: Vec<&Op> = candidate.ops.iter().map(|&number| &all[number]).collect();
+        let mut ordered: Vec<&GpuOp> = candidate.ops.iter().map(|&number| &all[number]).collect();
         // Blocks need not stand in the order of the source; what was inlined stands where its call was.
         if ordered.iter().all(|op| helpers::outer_line(op.call).is_some()) {
             ordered.sort_by_key(|op| helpers::outer_line(op.call));
@@ -114,7 +114,7 @@ impl Planner<'_> {
                 let node = all[number].nodes.first();
                 node.is_some_and(|&node| classes.contains(&self.objects.class(node)))
             };
-            let allocates = matches!(op.kind, Kind::Allocate(_));
+            let allocates = matches!(op.kind, OpKind::Allocate(_));
             let objects = allocated
                 .iter()
                 .filter(|(number, _)| if allocates { own(*number) } else { shares(*number) })
@@ -126,10 +126,10 @@ impl Planner<'_> {
                         .map(|&(_, id)| id),
                 );
             let kernel = match op.kind {
-                Kind::Launch(number) => Some(self.launches[number].kernel.clone()),
+                OpKind::Launch(number) => Some(self.launches[number].kernel.clone()),
                 _ => None,
             };
-            let op = report::Op {
+            let op = report::OpReport {
                 op: op.name.to_owned(),
                 at: self.place(op.call),
                 kernel: kernel.filter(|name| !name.is_empty()),
@@ -140,8 +140,8 @@ impl Planner<'_> {
         entry
     }
 
-    fn need(&self, need: &Need) -> report::Need {
-        report::Need {
+    fn need(&self, need: &StaticNeed) -> report::NeedFormulas {
+        report::NeedFormulas {
             peak: self.writer.write(&need.peak),
             grid: self.largest(&need.grid),
             block: self.largest(&need.block),
@@ -168,24 +168,24 @@ impl Planner<'_> {
         let node = self.objects.ops[allocation].nodes.first();
         let slot = node.and_then(|&node| self.objects.node(node));
         match slot {
-            Some(Node::Slot(variable, _) | Node::Any(variable)) if variable.is_global() => {
+            Some(PointerStore::Slot(variable, _) | PointerStore::Any(variable)) if variable.is_global() => {
                 helpers::demangle(&variable.name())
             }
-            Some(Node::Slot(variable, _) | Node::Any(variable)) if variable.is_call() => {
+            Some(PointerStore::Slot(variable, _) | PointerStore::Any(variable)) if variable.is_call() => {
                 self.writer.name(variable).unwrap_or_default()
             }
-            Some(Node::Slot(variable, _) | Node::Any(variable)) => {
+            Some(PointerStore::Slot(variable, _) | PointerStore::Any(variable)) => {
                 names::variable_of(variable).unwrap_or_default()
             }
             _ => String::new(),
         }
     }
 
-    fn place(&self, instruction: Value) -> report::Place {
+    fn place(&self, instruction: Value) -> report::SourceLocation {
         reason::place(instruction).unwrap_or_default()
     }
 
-    fn place_of_end(&self, end: &End) -> report::Place {
+    fn place_of_end(&self, end: &End) -> report::SourceLocation {
         match *end {
             End::After(op) => self.place(op),
             End::Head(block) | End::Edge(_, block) => {

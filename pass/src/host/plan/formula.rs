@@ -6,10 +6,10 @@ use inkwell::llvm_sys::LLVMIntPredicate as Predicate;
 use inkwell::llvm_sys::LLVMOpcode;
 
 use crate::host::ir::Value;
-use crate::host::ir::expr::{Expr, Op};
+use crate::host::ir::expr::{BinaryOp, Expr};
 use crate::host::ir::helpers;
 use crate::host::ir::memory;
-use crate::host::ir::names::Names;
+use crate::host::ir::names::ValueNames;
 use crate::host::needs::bounds;
 
 /// The most characters before a formula is cut to what it is made of.
@@ -29,13 +29,13 @@ enum Binds {
 
 /// Writes the formulas of one function. Different values get different names.
 pub struct Writer<'a> {
-    names: &'a Names,
+    names: &'a ValueNames,
     given: RefCell<HashMap<Value, String>>,
 }
 
 impl<'a> Writer<'a> {
     /// With the names of the module.
-    pub fn new(names: &'a Names) -> Self {
+    pub fn new(names: &'a ValueNames) -> Self {
         Self {
             names,
             given: RefCell::default(),
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
         if own < binds { format!("({text})") } else { text }
     }
 
-    fn binary(&self, op: Op, a: &Expr, b: &Expr, whole: &Expr) -> (String, Binds) {
+    fn binary(&self, op: BinaryOp, a: &Expr, b: &Expr, whole: &Expr) -> (String, Binds) {
         let infix = |sign: &str, binds: Binds, right: Binds| {
             (
                 format!("{} {sign} {}", self.at_least(a, binds), self.at_least(b, right)),
@@ -91,40 +91,40 @@ impl<'a> Writer<'a> {
             )
         };
         match (op, b) {
-            (Op::AddSat, _) => self.sum(whole),
-            (Op::UMin, Expr::Constant(_, 65535)) => self.bound(a), // the bound for a grid's y and z
-            (Op::UMax | Op::SMax, _) => (self.extreme("max", op, whole), Binds::Atom),
-            (Op::UMin | Op::SMin, _) => (self.extreme("min", op, whole), Binds::Atom),
-            (Op::Add, &Expr::Constant(width, value)) if value >> (width - 1) == 1 => {
+            (BinaryOp::AddSat, _) => self.sum(whole),
+            (BinaryOp::UMin, Expr::Constant(_, 65535)) => self.bound(a), // the bound for a grid's y and z
+            (BinaryOp::UMax | BinaryOp::SMax, _) => (self.extreme("max", op, whole), Binds::Atom),
+            (BinaryOp::UMin | BinaryOp::SMin, _) => (self.extreme("min", op, whole), Binds::Atom),
+            (BinaryOp::Add, &Expr::Constant(width, value)) if value >> (width - 1) == 1 => {
                 let less = Expr::Constant(width, value.wrapping_neg() & (u64::MAX >> (64 - width)));
                 (
                     format!("{} - {}", self.at_least(a, Binds::Sum), self.bound(&less).0),
                     Binds::Sum,
                 )
             }
-            (Op::Add, _) => infix("+", Binds::Sum, Binds::Sum),
-            (Op::Sub, _) => infix("-", Binds::Sum, Binds::Quotient),
-            (Op::Shl, &Expr::Constant(_, by)) if by < 63 => self.product(&Expr::number(1 << by), a),
-            (Op::Mul, Expr::Constant(..)) => self.product(b, a),
-            (Op::Mul, _) => self.product(a, b),
-            (Op::LShr | Op::AShr, &Expr::Constant(_, by)) if by < 63 => (
+            (BinaryOp::Add, _) => infix("+", Binds::Sum, Binds::Sum),
+            (BinaryOp::Sub, _) => infix("-", Binds::Sum, Binds::Quotient),
+            (BinaryOp::Shl, &Expr::Constant(_, by)) if by < 63 => self.product(&Expr::number(1 << by), a),
+            (BinaryOp::Mul, Expr::Constant(..)) => self.product(b, a),
+            (BinaryOp::Mul, _) => self.product(a, b),
+            (BinaryOp::LShr | BinaryOp::AShr, &Expr::Constant(_, by)) if by < 63 => (
                 format!("{} / {}", self.at_least(a, Binds::Quotient), 1u64 << by),
                 Binds::Quotient,
             ),
-            (Op::UDiv | Op::SDiv, _) => infix("/", Binds::Quotient, Binds::Atom),
-            (Op::URem | Op::SRem, _) => infix("%", Binds::Quotient, Binds::Atom),
-            (Op::Shl, _) => infix("<<", Binds::Bits, Binds::Sum),
-            (Op::LShr | Op::AShr, _) => infix(">>", Binds::Bits, Binds::Sum),
-            (Op::And, &Expr::Constant(width, mask)) if rounds_to(width, mask).is_some() => {
+            (BinaryOp::UDiv | BinaryOp::SDiv, _) => infix("/", Binds::Quotient, Binds::Atom),
+            (BinaryOp::URem | BinaryOp::SRem, _) => infix("%", Binds::Quotient, Binds::Atom),
+            (BinaryOp::Shl, _) => infix("<<", Binds::Bits, Binds::Sum),
+            (BinaryOp::LShr | BinaryOp::AShr, _) => infix(">>", Binds::Bits, Binds::Sum),
+            (BinaryOp::And, &Expr::Constant(width, mask)) if rounds_to(width, mask).is_some() => {
                 let whole = rounds_to(width, mask).unwrap_or(1);
                 (
                     format!("{} / {whole} * {whole}", self.at_least(a, Binds::Quotient)),
                     Binds::Quotient,
                 )
             }
-            (Op::And, _) => infix("&", Binds::Bits, Binds::Sum),
-            (Op::Or, _) => infix("|", Binds::Bits, Binds::Sum),
-            (Op::Xor, _) => infix("^", Binds::Bits, Binds::Sum),
+            (BinaryOp::And, _) => infix("&", Binds::Bits, Binds::Sum),
+            (BinaryOp::Or, _) => infix("|", Binds::Bits, Binds::Sum),
+            (BinaryOp::Xor, _) => infix("^", Binds::Bits, Binds::Sum),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
     /// A sum, with equal terms counted.
     fn sum(&self, whole: &Expr) -> (String, Binds) {
         let mut counted: Vec<(&Expr, usize)> = Vec::new();
-        for term in chain(Op::AddSat, whole) {
+        for term in chain(BinaryOp::AddSat, whole) {
             match counted.iter_mut().find(|(one, _)| *one == term) {
                 Some((_, count)) => *count += 1,
                 None => counted.push((term, 1)),
@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
         )
     }
 
-    fn extreme(&self, name: &str, op: Op, whole: &Expr) -> String {
+    fn extreme(&self, name: &str, op: BinaryOp, whole: &Expr) -> String {
         let parts: Vec<String> = chain(op, whole)
             .into_iter()
             .map(|part| self.bound(part).0)
@@ -345,7 +345,7 @@ fn rounds_to(width: u32, mask: u64) -> Option<u64> {
 }
 
 /// The operands of a chain of one associative operation.
-fn chain(op: Op, expression: &Expr) -> Vec<&Expr> {
+fn chain(op: BinaryOp, expression: &Expr) -> Vec<&Expr> {
     match expression {
         Expr::Binary(own, a, b) if *own == op => {
             let mut all = chain(op, a);

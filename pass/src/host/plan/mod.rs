@@ -3,7 +3,7 @@ mod begin;
 mod entry;
 mod formula;
 
-use mgb_catalogue::report::{self, Code};
+use mgb_catalogue::report::{self, ReasonCode};
 
 use crate::host::collect::Collected;
 use crate::host::collect::resources::Resources;
@@ -12,14 +12,14 @@ use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::expr::Expr;
 use crate::host::ir::helpers;
-use crate::host::ir::names::Names;
-use crate::host::needs::Need;
-use crate::host::objects::launches::{self, Launch};
-use crate::host::objects::ops::Kind;
+use crate::host::ir::names::ValueNames;
+use crate::host::needs::StaticNeed;
+use crate::host::objects::launches::{self, KernelLaunch};
+use crate::host::objects::ops::OpKind;
 use crate::host::objects::{self, Objects};
 use crate::host::plan::formula::Writer;
 use crate::host::reason::Why;
-use crate::host::tasks::devices::{Choosers, Devices};
+use crate::host::tasks::devices::{Choosers, DeviceFlow};
 use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
 use crate::host::tasks::{self, Candidate};
@@ -32,7 +32,7 @@ pub struct Static {
     /// Where `task_begin` goes: in front of this instruction.
     pub begin: Value,
     /// What it asks for.
-    pub need: Need,
+    pub need: StaticNeed,
     /// The ops, each with a `task_use` in front of it, and whether they allocate.
     pub ops: Vec<(Value, bool)>,
     /// Where `task_end` goes.
@@ -46,16 +46,16 @@ pub struct Static {
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
-pub struct Task {
+pub struct PlannedTask {
     /// For the report; its number is given later.
-    pub entry: report::Task,
+    pub entry: report::TaskReport,
     /// None for lazy tasks.
     pub insertion: Option<Static>,
     /// Why it is lazy, with the instructions that show it.
     pub obstacles: Vec<Why>,
 }
 
-impl Task {
+impl PlannedTask {
     /// Emits LLVM remarks: where the task begins and what it needs, or why it is lazy.
     pub fn remark(&self) {
         if let (Some(insertion), Some(need)) = (&self.insertion, &self.entry.need) {
@@ -81,11 +81,11 @@ pub fn plan(
     variables: &Variables,
     resources: &Resources,
     choosers: &Choosers,
-    names: &Names,
+    names: &ValueNames,
     function: Value,
-) -> Vec<Task> {
+) -> Vec<PlannedTask> {
     let cfg = Cfg::new(function);
-    let devices = Devices::new(collected, choosers, &cfg);
+    let devices = DeviceFlow::new(collected, choosers, &cfg);
     let launches = launches::find(collected, variables, resources, &cfg);
     let objects = objects::find(collected, variables, &cfg, &launches);
     let writer = Writer::new(names);
@@ -101,7 +101,7 @@ pub fn plan(
         never_share: hints::never_share(function),
         need_hint: hints::need(function),
     };
-    let mut tasks: Vec<(usize, Task)> = Vec::new();
+    let mut tasks: Vec<(usize, PlannedTask)> = Vec::new();
     // All lazy ops of a process are in its one lazy task: those of a function have one entry.
     let mut lazy = Candidate {
         ops: Vec::new(),
@@ -146,8 +146,8 @@ struct Planner<'a> {
     collected: &'a Collected,
     variables: &'a Variables,
     cfg: &'a Cfg,
-    devices: &'a Devices,
-    launches: &'a [Launch],
+    devices: &'a DeviceFlow,
+    launches: &'a [KernelLaunch],
     objects: &'a Objects,
     writer: Writer<'a>,
     never_move: Vec<Why>,
@@ -162,7 +162,7 @@ impl Planner<'_> {
         let ops = || candidate.ops.iter().map(|&number| &all[number]);
         let device = self.devices.of_all(cfg, ops());
         // An unknown size is no obstacle if the source states the sum.
-        let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
+        let is_obstacle = |why: &&Why| why.code != ReasonCode::NeedUndefined || self.need_hint.is_none();
         let mut obstacles = candidate.obstacles.clone();
         obstacles.extend(device.as_ref().err().cloned());
         if obstacles.iter().any(|why| is_obstacle(&why)) {
@@ -171,20 +171,20 @@ impl Planner<'_> {
         let mut touching: Vec<Point> = Vec::new();
         for op in ops().filter(|op| op.is_touching()) {
             touching.push(cfg.point(op.call));
-            if let Kind::Launch(number) = op.kind {
+            if let OpKind::Launch(number) = op.kind {
                 touching.extend(self.launches[number].push.map(|push| cfg.point(push)));
             }
         }
         let lazy = |code, text| Err(vec![Why::new(code, text, all[candidate.ops[0]].call)]);
         if touching.is_empty() {
-            return lazy(Code::NoDominatingPoint, "nothing in this task needs a GPU");
+            return lazy(ReasonCode::NoDominatingPoint, "nothing in this task needs a GPU");
         }
         let device = device.ok().flatten();
         let Some((begin, need)) = self.begin(candidate, &touching, device)? else {
-            return lazy(Code::SeveralDevices, BEFORE_ITS_DEVICE);
+            return lazy(ReasonCode::SeveralDevices, BEFORE_ITS_DEVICE);
         };
         let calls: Vec<(Value, bool)> = ops()
-            .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
+            .map(|op| (op.call, matches!(op.kind, OpKind::Allocate(_))))
             .collect();
         let begin_at = cfg
             .block(begin.block)
@@ -212,7 +212,7 @@ impl Planner<'_> {
         let lost = pushes.filter(|&push| !self.launches.iter().any(|launch| launch.push == Some(push)));
         lost.map(|push| {
             Why::new(
-                Code::UnknownKernel,
+                ReasonCode::UnknownKernel,
                 "a kernel is launched through a pointer",
                 push,
             )

@@ -14,7 +14,7 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use mgb_catalogue::Class;
 
 use crate::host::collect::{Callee, Collected};
-use crate::host::ir::{self, Block, Value, helpers, is_of_library, memory};
+use crate::host::ir::{self, BasicBlock, Value, helpers, is_of_library, memory};
 
 /// The most files of a program whose initialisation is looked at.
 const MAX_FILES: usize = 1024;
@@ -65,7 +65,7 @@ pub fn defer(collected: &Collected) {
 
 /// The calls of initialisers that can be deferred, in their order; none if one that allocates cannot be.
 fn deferrable(collected: &Collected, main: Value) -> Option<Vec<Value>> {
-    let calls: Vec<(Value, Part)> = helpers::initialisers(collected.module, MAX_FILES)
+    let calls: Vec<(Value, InitialiserEffects)> = helpers::initialisers(collected.module, MAX_FILES)
         .into_iter()
         .flat_map(|file| file.instructions().collect::<Vec<_>>())
         .filter_map(|call| match collected.callee(call) {
@@ -74,7 +74,7 @@ fn deferrable(collected: &Collected, main: Value) -> Option<Vec<Value>> {
                     && call.is(LLVMOpcode::LLVMCall)
                     && call.arguments().next().is_none() =>
             {
-                Some((call, Part::of(collected, function)))
+                Some((call, InitialiserEffects::of(collected, function)))
             }
             _ => None,
         })
@@ -103,9 +103,9 @@ fn deferrable(collected: &Collected, main: Value) -> Option<Vec<Value>> {
         .iter()
         .zip(&deferred)
         .filter(|(_, is_deferred)| **is_deferred);
-    let chosen: Vec<&(Value, Part)> = chosen.map(|(one, _)| one).collect();
+    let chosen: Vec<&(Value, InitialiserEffects)> = chosen.map(|(one, _)| one).collect();
     let is_alone = ir::is_alone(collected.module);
-    let is_known = |part: &Part| part.is_known && (is_alone || !part.has_order);
+    let is_known = |part: &InitialiserEffects| part.is_known && (is_alone || !part.has_order);
     let moved: HashSet<Value> = chosen.iter().map(|(call, _)| *call).collect();
     let early = early(collected, main, &moved);
     let can_be = chosen.iter().all(|(_, part)| is_known(part))
@@ -117,7 +117,7 @@ fn deferrable(collected: &Collected, main: Value) -> Option<Vec<Value>> {
 
 /// What an initialisation does, with all that it calls.
 #[derive(Default)]
-struct Part {
+struct InitialiserEffects {
     /// It allocates device memory.
     allocates: bool,
     /// All that it calls is known: the CUDA runtime, kernels, libraries, and functions of this module.
@@ -129,11 +129,11 @@ struct Part {
     touched: HashSet<Value>,
 }
 
-impl Part {
-    fn of(collected: &Collected, function: Value) -> Part {
-        let mut part = Part {
+impl InitialiserEffects {
+    fn of(collected: &Collected, function: Value) -> InitialiserEffects {
+        let mut part = InitialiserEffects {
             is_known: true,
-            ..Part::default()
+            ..InitialiserEffects::default()
         };
         let mut seen = HashSet::from([function]);
         let mut queue = vec![function];
@@ -197,7 +197,7 @@ fn named(instruction: Value) -> Vec<Value> {
 }
 
 /// Whether the function may return from this block on.
-fn returns(from: Block) -> bool {
+fn returns(from: BasicBlock) -> bool {
     let mut seen = HashSet::from([from]);
     let mut queue = vec![from];
     while let Some(block) = queue.pop() {

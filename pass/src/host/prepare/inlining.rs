@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
-use mgb_catalogue::{Class, Entry, Treatment};
+use mgb_catalogue::{Class, RuntimeFunction, Treatment};
 
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::memory;
@@ -34,7 +34,7 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
             function.instructions().take(limit + 1).count() <= limit
         })
         .collect();
-    let calls = Calls::new(collected);
+    let calls = InlineCallGraph::new(collected);
     let makers = makers(&calls, wrappers, &candidates);
     let mut keeping = keeping(collected, |one| {
         makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
@@ -75,7 +75,7 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
 }
 
 /// The candidates that return memory which they, or other makers, allocate.
-fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> HashSet<Value> {
+fn makers(calls: &InlineCallGraph, wrappers: &HashSet<Value>, candidates: &[Value]) -> HashSet<Value> {
     let mut found: HashSet<Value> = HashSet::new();
     loop {
         let allocates =
@@ -138,14 +138,14 @@ fn is_given_pointers(function: Value) -> bool {
 }
 
 /// The call graph of the module, and what each function does to the GPU by itself.
-struct Calls<'a> {
+struct InlineCallGraph<'a> {
     collected: &'a Collected,
     callees: HashMap<Value, Vec<Value>>,
     /// Those that are given functions.
     given: HashSet<Value>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> InlineCallGraph<'a> {
     fn new(collected: &'a Collected) -> Self {
         let mut callees: HashMap<Value, Vec<Value>> = HashMap::new();
         let mut given: HashSet<Value> = HashSet::new();
@@ -241,7 +241,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Whether it, or what it calls, calls such a function of the runtime.
-    fn does(&self, function: Value, what: impl Fn(&Entry) -> bool) -> bool {
+    fn does(&self, function: Value, what: impl Fn(&RuntimeFunction) -> bool) -> bool {
         let does = |function: Value| {
             let mut entries = function
                 .instructions()

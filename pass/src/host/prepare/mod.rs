@@ -23,7 +23,7 @@ use mgb_catalogue::Class;
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::helpers;
-use crate::host::ir::names::Names;
+use crate::host::ir::names::ValueNames;
 use crate::host::ir::{self, Value};
 use shapes::{inline_where, is_small};
 
@@ -42,7 +42,7 @@ const MORE_LIMIT: usize = 4_000;
 const DIM3: &str = "_ZN4dim3C";
 
 /// A function that holds GPU ops.
-pub struct Holder {
+pub struct GpuFunction {
     /// The function that holds them.
     pub function: Value,
     /// Whether every call of it in this module was inlined: only callers in other files run it.
@@ -50,7 +50,7 @@ pub struct Holder {
 }
 
 /// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
-pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
+pub fn prepare(collected: &Collected, names: &mut ValueNames) -> Vec<GpuFunction> {
     helpers::resolve_aliases(collected.module);
     initialisers::defer(collected);
     let wrappers = find_wrappers(collected);
@@ -95,7 +95,7 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     let for_others = |function: &Value| called.contains(function) && !function.has_uses();
     holders
         .into_iter()
-        .map(|function| Holder {
+        .map(|function| GpuFunction {
             function,
             for_others: for_others(&function),
         })

@@ -10,7 +10,7 @@ use inkwell::types::IntType;
 use inkwell::values::{AnyValueEnum, AsValueRef, InstructionValue, IntValue};
 
 use crate::host::ir::Value;
-use crate::host::ir::expr::{Expr, Op};
+use crate::host::ir::expr::{BinaryOp, Expr};
 use crate::host::ir::helpers;
 
 /// Puts instructions where the builder stands.
@@ -87,27 +87,32 @@ impl<'a, 'ctx> Emitter<'a, 'ctx> {
         Ok(Value::from_raw(value.as_value_ref()).expect("the builder gives values"))
     }
 
-    fn binary(&self, op: Op, a: IntValue<'ctx>, b: IntValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+    fn binary(
+        &self,
+        op: BinaryOp,
+        a: IntValue<'ctx>,
+        b: IntValue<'ctx>,
+    ) -> Result<IntValue<'ctx>, BuilderError> {
         let builder = self.builder;
         match op {
-            Op::Add => builder.build_int_add(a, b, "mgb"),
-            Op::Sub => builder.build_int_sub(a, b, "mgb"),
-            Op::Mul => builder.build_int_mul(a, b, "mgb"),
-            Op::UDiv => builder.build_int_unsigned_div(a, b, "mgb"),
-            Op::SDiv => builder.build_int_signed_div(a, b, "mgb"),
-            Op::URem => builder.build_int_unsigned_rem(a, b, "mgb"),
-            Op::SRem => builder.build_int_signed_rem(a, b, "mgb"),
-            Op::Shl => builder.build_left_shift(a, b, "mgb"),
-            Op::LShr => builder.build_right_shift(a, b, false, "mgb"),
-            Op::AShr => builder.build_right_shift(a, b, true, "mgb"),
-            Op::And => builder.build_and(a, b, "mgb"),
-            Op::Or => builder.build_or(a, b, "mgb"),
-            Op::Xor => builder.build_xor(a, b, "mgb"),
-            Op::UMax => self.larger(IntPredicate::UGT, a, b),
-            Op::UMin => self.larger(IntPredicate::ULT, a, b),
-            Op::SMax => self.larger(IntPredicate::SGT, a, b),
-            Op::SMin => self.larger(IntPredicate::SLT, a, b),
-            Op::AddSat => {
+            BinaryOp::Add => builder.build_int_add(a, b, "mgb"),
+            BinaryOp::Sub => builder.build_int_sub(a, b, "mgb"),
+            BinaryOp::Mul => builder.build_int_mul(a, b, "mgb"),
+            BinaryOp::UDiv => builder.build_int_unsigned_div(a, b, "mgb"),
+            BinaryOp::SDiv => builder.build_int_signed_div(a, b, "mgb"),
+            BinaryOp::URem => builder.build_int_unsigned_rem(a, b, "mgb"),
+            BinaryOp::SRem => builder.build_int_signed_rem(a, b, "mgb"),
+            BinaryOp::Shl => builder.build_left_shift(a, b, "mgb"),
+            BinaryOp::LShr => builder.build_right_shift(a, b, false, "mgb"),
+            BinaryOp::AShr => builder.build_right_shift(a, b, true, "mgb"),
+            BinaryOp::And => builder.build_and(a, b, "mgb"),
+            BinaryOp::Or => builder.build_or(a, b, "mgb"),
+            BinaryOp::Xor => builder.build_xor(a, b, "mgb"),
+            BinaryOp::UMax => self.larger(IntPredicate::UGT, a, b),
+            BinaryOp::UMin => self.larger(IntPredicate::ULT, a, b),
+            BinaryOp::SMax => self.larger(IntPredicate::SGT, a, b),
+            BinaryOp::SMin => self.larger(IntPredicate::SLT, a, b),
+            BinaryOp::AddSat => {
                 let sum = builder.build_int_add(a, b, "mgb")?;
                 let wrapped = builder.build_int_compare(IntPredicate::ULT, sum, a, "mgb")?;
                 let most = a.get_type().const_all_ones();

@@ -18,9 +18,9 @@ use inkwell::types::{BasicType, StructType};
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
 
 use crate::host::collect::Collected;
-use crate::host::ir::expr::{self, Expr, Op};
+use crate::host::ir::expr::{self, BinaryOp, Expr};
 use crate::host::ir::helpers;
-use crate::host::ir::{Block, Value};
+use crate::host::ir::{BasicBlock, Value};
 use crate::host::plan::Static;
 use crate::host::tasks::ends::End;
 use emit::Emitter;
@@ -102,7 +102,7 @@ impl<'ctx> Rewriter<'ctx> {
     }
 
     fn ends(&self, tasks: &[(u32, &Static)], handles: &[PointerValue<'ctx>]) -> Result<(), BuilderError> {
-        let mut split: Vec<((Block, Block), Block)> = Vec::new();
+        let mut split: Vec<((BasicBlock, BasicBlock), BasicBlock)> = Vec::new();
         for (&(_, task), &handle) in tasks.iter().zip(handles) {
             for &end in &task.ends {
                 let before = match end {
@@ -132,7 +132,10 @@ impl<'ctx> Rewriter<'ctx> {
         site: GlobalValue<'ctx>,
         task: &Static,
     ) -> Result<Inserted<'ctx>, BuilderError> {
-        let entry = function.blocks().next().and_then(Block::first_insertion_point);
+        let entry = function
+            .blocks()
+            .next()
+            .and_then(BasicBlock::first_insertion_point);
         self.builder
             .position_before(&emit::instruction(entry.expect("a function begins with a block")));
         let handle = self.builder.build_alloca(self.i64(), "mgb.handle")?;
@@ -371,7 +374,10 @@ impl<'ctx> Rewriter<'ctx> {
 /// A 64-bit expression, none counting as 0, brought into 32 bits.
 fn clamped(expression: &Option<Expr>) -> Expr {
     let whole = expression.clone().unwrap_or(Expr::number(0));
-    expr::trunc(32, expr::binary(Op::UMin, whole, Expr::number(u32::MAX.into())))
+    expr::trunc(
+        32,
+        expr::binary(BinaryOp::UMin, whole, Expr::number(u32::MAX.into())),
+    )
 }
 
 /// A constant C string.

@@ -8,12 +8,12 @@
 use std::collections::HashSet;
 
 use inkwell::llvm_sys::LLVMOpcode;
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
-use crate::host::objects::ops::{Kind, Op};
+use crate::host::objects::ops::{GpuOp, OpKind};
 use crate::host::reason::Why;
 
 /// Defines the current device of the calling thread.
@@ -25,7 +25,7 @@ const ROUNDS: usize = 32;
 
 /// What defined the current device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Device {
+pub enum CurrentDevice {
     /// The caller of the function.
     Caller,
     /// A call with this number.
@@ -57,7 +57,7 @@ impl Choosers {
         loop {
             let keeps = |function: &&Value| {
                 let cfg = Cfg::new(**function);
-                Devices::new(collected, &choosers, &cfg).keeps_the_callers(&cfg)
+                DeviceFlow::new(collected, &choosers, &cfg).keeps_the_callers(&cfg)
             };
             let kept: Vec<Value> = choosers.functions.iter().filter(keeps).copied().collect();
             if kept.is_empty() {
@@ -71,9 +71,9 @@ impl Choosers {
 }
 
 /// The current device throughout one function.
-pub struct Devices {
+pub struct DeviceFlow {
     /// At the start of each block; none for blocks that control cannot come to.
-    entering: Vec<Option<Device>>,
+    entering: Vec<Option<CurrentDevice>>,
     /// In each block: the instructions after which another device is current.
     definitions: Vec<Vec<(usize, Definition)>>,
 }
@@ -81,12 +81,12 @@ pub struct Devices {
 /// What an instruction makes the current device.
 #[derive(Clone, Copy)]
 enum Definition {
-    Known(Device),
+    Known(CurrentDevice),
     /// What was current at this point.
     AsAt(Point),
 }
 
-impl Devices {
+impl DeviceFlow {
     /// Follows the device through a function.
     pub fn new(collected: &Collected, choosers: &Choosers, cfg: &Cfg) -> Self {
         let mut this = Self {
@@ -95,8 +95,8 @@ impl Devices {
         };
         // A process starts with its first device.
         let first = match cfg.function.name().as_str() {
-            "main" => Device::Number(0),
-            _ => Device::Caller,
+            "main" => CurrentDevice::Number(0),
+            _ => CurrentDevice::Caller,
         };
         if this.definitions.iter().all(Vec::is_empty) {
             this.entering.fill(Some(first));
@@ -108,26 +108,27 @@ impl Devices {
             }
         }
         for (block, entering) in this.entering.iter_mut().enumerate() {
-            *entering = Some(Device::Merged(block));
+            *entering = Some(CurrentDevice::Merged(block));
         }
         this
     }
 
     /// Looks at every block once; whether anything changed.
-    fn round(&mut self, cfg: &Cfg, first: Device) -> bool {
+    fn round(&mut self, cfg: &Cfg, first: CurrentDevice) -> bool {
         let mut changed = false;
         for block in 0..cfg.len() {
-            if self.entering[block] == Some(Device::Merged(block)) {
+            if self.entering[block] == Some(CurrentDevice::Merged(block)) {
                 continue;
             }
             let before = cfg.predecessors(block).into_iter();
-            let mut meeting: HashSet<Device> = before.filter_map(|before| self.leaving(before)).collect();
+            let mut meeting: HashSet<CurrentDevice> =
+                before.filter_map(|before| self.leaving(before)).collect();
             if block == 0 {
                 meeting.insert(first);
             }
             let entering = match meeting.len() {
                 0 | 1 => meeting.into_iter().next(),
-                _ => Some(Device::Merged(block)),
+                _ => Some(CurrentDevice::Merged(block)),
             };
             changed |= entering != self.entering[block];
             self.entering[block] = entering;
@@ -135,14 +136,14 @@ impl Devices {
         changed
     }
 
-    fn leaving(&self, block: usize) -> Option<Device> {
+    fn leaving(&self, block: usize) -> Option<CurrentDevice> {
         self.look(Point {
             block,
             at: usize::MAX,
         })
     }
 
-    fn look(&self, point: Point) -> Option<Device> {
+    fn look(&self, point: Point) -> Option<CurrentDevice> {
         let definitions = self.definitions[point.block].iter();
         let last = definitions.rev().find(|(at, _)| *at < point.at);
         match last {
@@ -153,8 +154,8 @@ impl Devices {
     }
 
     /// The device that is current in front of the instruction at a point.
-    pub fn at(&self, point: Point) -> Device {
-        self.look(point).unwrap_or(Device::Merged(point.block))
+    pub fn at(&self, point: Point) -> CurrentDevice {
+        self.look(point).unwrap_or(CurrentDevice::Merged(point.block))
     }
 
     /// Whether the function always returns with the device current that its caller had.
@@ -165,14 +166,18 @@ impl Devices {
         };
         (0..cfg.len())
             .filter(returns)
-            .all(|block| matches!(self.leaving(block), None | Some(Device::Caller)))
+            .all(|block| matches!(self.leaving(block), None | Some(CurrentDevice::Caller)))
     }
 
     /// The device of a task with these ops, or why it has several. Memory may be freed whatever device is
     /// current.
-    pub fn of_all<'o>(&self, cfg: &Cfg, ops: impl Iterator<Item = &'o Op>) -> Result<Option<Device>, Why> {
-        let mut first: Option<(Device, &str)> = None;
-        for op in ops.filter(|op| !matches!(op.kind, Kind::Free)) {
+    pub fn of_all<'o>(
+        &self,
+        cfg: &Cfg,
+        ops: impl Iterator<Item = &'o GpuOp>,
+    ) -> Result<Option<CurrentDevice>, Why> {
+        let mut first: Option<(CurrentDevice, &str)> = None;
+        for op in ops.filter(|op| !matches!(op.kind, OpKind::Free)) {
             let device = self.at(cfg.point(op.call));
             match first {
                 Some((other, name)) if other != device => {
@@ -181,7 +186,7 @@ impl Devices {
                         false => format!("{name} and {}", op.name),
                     };
                     let text = format!("its {calls} are on several devices");
-                    return Err(Why::new(Code::SeveralDevices, text, op.call));
+                    return Err(Why::new(ReasonCode::SeveralDevices, text, op.call));
                 }
                 _ => first = first.or(Some((device, op.name))),
             }
@@ -200,12 +205,14 @@ fn definitions(collected: &Collected, choosers: &Choosers, cfg: &Cfg) -> Vec<Vec
                     match found_at(collected, cfg, device) {
                         Some(point) => Definition::AsAt(point),
                         None => Definition::Known(
-                            device.constant().map_or(Device::Chosen(device), Device::Number),
+                            device
+                                .constant()
+                                .map_or(CurrentDevice::Chosen(device), CurrentDevice::Number),
                         ),
                     }
                 }
                 Callee::Other(function) if choosers.functions.contains(&function) => {
-                    Definition::Known(Device::After(instruction))
+                    Definition::Known(CurrentDevice::After(instruction))
                 }
                 _ => return None,
             };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use inkwell::llvm_sys::LLVMOpcode;
 
 use crate::host::ir::cfg::{Cfg, Point};
-use crate::host::ir::{Block, Value};
+use crate::host::ir::{BasicBlock, Value};
 
 /// LLVM's call for the place where a coroutine is suspended.
 const SUSPEND: &str = "llvm.coro.suspend";
@@ -20,14 +20,14 @@ pub enum End {
     /// Behind this instruction.
     After(Value),
     /// At the head of a block that is only reached from the task's region, or of a landing pad.
-    Head(Block),
+    Head(BasicBlock),
     /// On the edge between two blocks.
-    Edge(Block, Block),
+    Edge(BasicBlock, BasicBlock),
 }
 
 /// What matters at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum TaskEvent {
     /// The task begins: what comes before does not need it.
     Begin,
     /// The next run of the task starts to allocate.
@@ -78,28 +78,28 @@ pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<End> {
     ends
 }
 
-fn events(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<Vec<(usize, Event)>> {
+fn events(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<Vec<(usize, TaskEvent)>> {
     let mut events = vec![Vec::new(); cfg.len()];
-    events[begin.block].push((begin.at, Event::Begin));
+    events[begin.block].push((begin.at, TaskEvent::Begin));
     for &(op, allocates) in ops {
         let point = cfg.point(op);
         let renews = allocates && !cfg.passes_before(begin, point);
-        events[point.block].push((point.at, if renews { Event::Renewal } else { Event::Op }));
+        events[point.block].push((point.at, if renews { TaskEvent::Renewal } else { TaskEvent::Op }));
     }
     for block in &mut events {
         // The begin stands in front of the instruction at its place.
-        block.sort_by_key(|&(at, event)| (at, event != Event::Begin));
+        block.sort_by_key(|&(at, event)| (at, event != TaskEvent::Begin));
     }
     events
 }
 
 /// The blocks at whose start one of the ops can still execute.
-fn needed(cfg: &Cfg, events: &[Vec<(usize, Event)>]) -> HashSet<usize> {
+fn needed(cfg: &Cfg, events: &[Vec<(usize, TaskEvent)>]) -> HashSet<usize> {
     let mut needed = HashSet::new();
     let mut queue: Vec<usize> = (0..cfg.len()).collect();
     while let Some(block) = queue.pop() {
         let is_needed = match events[block].first() {
-            Some((_, first)) => *first == Event::Op,
+            Some((_, first)) => *first == TaskEvent::Op,
             None => cfg.successors(block).iter().any(|next| needed.contains(next)),
         };
         if is_needed && needed.insert(block) {
@@ -152,19 +152,19 @@ fn suspends(cfg: &Cfg, from: usize, to: usize) -> bool {
 }
 
 /// The op in the middle of a block after which no other executes.
-fn last_op(cfg: &Cfg, block: usize, events: &[(usize, Event)], goes_on: bool) -> Option<Value> {
+fn last_op(cfg: &Cfg, block: usize, events: &[(usize, TaskEvent)], goes_on: bool) -> Option<Value> {
     let after = |at: usize| match events.get(at + 1) {
-        Some((_, next)) => *next == Event::Op,
+        Some((_, next)) => *next == TaskEvent::Op,
         None => goes_on,
     };
     let last = (0..events.len())
         .rev()
-        .find(|&at| events[at].1 == Event::Op && !after(at))?;
+        .find(|&at| events[at].1 == TaskEvent::Op && !after(at))?;
     let instruction = cfg.block(block).instructions().nth(events[last].0)?;
     (Some(instruction) != cfg.block(block).terminator()).then_some(instruction)
 }
 
-fn ends_in_op(cfg: &Cfg, block: usize, events: &[(usize, Event)]) -> bool {
+fn ends_in_op(cfg: &Cfg, block: usize, events: &[(usize, TaskEvent)]) -> bool {
     let last = cfg.block(block).instructions().count().saturating_sub(1);
-    events.last() == Some(&(last, Event::Op))
+    events.last() == Some(&(last, TaskEvent::Op))
 }

@@ -2,7 +2,7 @@
 //!
 //! A hint is a call of `llvm.annotation` with one of the texts below. It is inlined with the ops around it,
 //! and no code is generated for it, with or without MGB.
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use crate::host::ir::Value;
 use crate::host::ir::expr::{self, Expr};
@@ -31,7 +31,7 @@ pub fn never_move(function: Value) -> Vec<Why> {
     said(
         function,
         NEVER_MOVE,
-        Code::Anchored,
+        ReasonCode::Anchored,
         "the source says MGB_NEVER_MOVE",
     )
 }
@@ -41,12 +41,12 @@ pub fn never_share(function: Value) -> Vec<Why> {
     said(
         function,
         NEVER_SHARE,
-        Code::Alone,
+        ReasonCode::Alone,
         "the source says MGB_NEVER_SHARE",
     )
 }
 
-fn said(function: Value, hint: &[u8], code: Code, words: &str) -> Vec<Why> {
+fn said(function: Value, hint: &[u8], code: ReasonCode, words: &str) -> Vec<Why> {
     function
         .instructions()
         .filter(|&call| text(call).as_deref() == Some(hint))

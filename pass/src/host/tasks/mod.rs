@@ -6,15 +6,15 @@ pub mod kept;
 pub mod placement;
 
 use mgb_catalogue::Treatment;
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 use petgraph::unionfind::UnionFind;
 
-use crate::host::collect::variables::Variable;
+use crate::host::collect::variables::DeviceVariable;
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::Value;
 use crate::host::objects::Objects;
-use crate::host::objects::launches::Launch;
-use crate::host::objects::ops::{self, Kind, Op};
+use crate::host::objects::launches::KernelLaunch;
+use crate::host::objects::ops::{self, GpuOp, OpKind};
 use crate::host::reason::Why;
 
 /// The ops of one task, and what prevents a static binding.
@@ -31,7 +31,7 @@ pub struct Candidate {
 pub fn merge(
     collected: &Collected,
     function: Value,
-    launches: &[Launch],
+    launches: &[KernelLaunch],
     objects: &Objects,
 ) -> Vec<Candidate> {
     let all: Vec<usize> = (0..objects.ops.len()).collect();
@@ -49,7 +49,7 @@ pub fn merge(
 pub fn part(
     collected: &Collected,
     function: Value,
-    launches: &[Launch],
+    launches: &[KernelLaunch],
     objects: &Objects,
     candidate: &Candidate,
 ) -> Option<Vec<Candidate>> {
@@ -64,7 +64,7 @@ pub fn part(
 }
 
 struct Merge<'a> {
-    launches: &'a [Launch],
+    launches: &'a [KernelLaunch],
     objects: &'a Objects,
     anchors: Option<Why>,
     /// Whether ops that touch the same device variable are merged into one task.
@@ -92,7 +92,7 @@ impl Merge<'_> {
             });
             tasks[at].ops.push(number);
             tasks[at].obstacles.extend(op.obstacles.iter().cloned());
-            if let Kind::Launch(number) = op.kind {
+            if let OpKind::Launch(number) = op.kind {
                 tasks[at]
                     .variables
                     .extend(self.launches[number].variables.why.clone());
@@ -103,7 +103,7 @@ impl Merge<'_> {
                 // What no instruction shows is shown by the first op that is given the pointer.
                 let shown = || {
                     let class = objects.class(*node);
-                    let given = |op: &&Op| op.nodes.iter().any(|&one| objects.class(one) == class);
+                    let given = |op: &&GpuOp| op.nodes.iter().any(|&one| objects.class(one) == class);
                     objects.ops.iter().find(given).map(|op| op.call)
                 };
                 tasks[at].obstacles.push(Why {
@@ -115,7 +115,7 @@ impl Merge<'_> {
         for task in &mut tasks {
             self.leave_variables_alone(task);
             task.obstacles.extend(self.anchors.clone());
-            let mut seen: Vec<(Code, String, Option<Value>)> = Vec::new();
+            let mut seen: Vec<(ReasonCode, String, Option<Value>)> = Vec::new();
             task.obstacles.retain(|why| {
                 let key = (why.code, why.text.clone(), why.at);
                 let new = !seen.contains(&key);
@@ -130,7 +130,7 @@ impl Merge<'_> {
     fn sets(&self, ops: &[usize]) -> UnionFind<usize> {
         let objects = self.objects;
         let (nodes, all) = (objects.len(), objects.ops.len());
-        let mut variables: Vec<&Variable> = Vec::new();
+        let mut variables: Vec<&DeviceVariable> = Vec::new();
         if self.by_variables {
             variables.extend(ops.iter().flat_map(|&number| &objects.ops[number].variables));
         }
@@ -158,8 +158,8 @@ impl Merge<'_> {
     /// GPU of the variables without the needs of the tasks that use them.
     fn leave_variables_alone(&self, task: &mut Candidate) {
         let ops = || task.ops.iter().map(|&number| &self.objects.ops[number]);
-        if !ops().any(|op| matches!(op.kind, Kind::Launch(_))) {
-            let symbols = ops().filter(|op| matches!(op.kind, Kind::Symbol));
+        if !ops().any(|op| matches!(op.kind, OpKind::Launch(_))) {
+            let symbols = ops().filter(|op| matches!(op.kind, OpKind::Symbol));
             let whys: Vec<Why> = symbols.map(|op| ops::why_anchored(op.call, op.name)).collect();
             task.obstacles.extend(whys);
         }
@@ -175,11 +175,11 @@ fn anchors(collected: &Collected, function: Value) -> Option<Why> {
         .find_map(|call| match collected.callee(call) {
             Some(Callee::Runtime(entry)) if entry.treatment == Treatment::Anchors => {
                 let text = format!("{} ties what this function does to one GPU", entry.name);
-                Some(Why::new(Code::Anchored, text, call))
+                Some(Why::new(ReasonCode::Anchored, text, call))
             }
             Some(Callee::Other(callee)) if callee == function => {
                 let text = "this function calls itself, so its objects may exist several times";
-                Some(Why::new(Code::ManyObjects, text, call))
+                Some(Why::new(ReasonCode::ManyObjects, text, call))
             }
             _ => None,
         })

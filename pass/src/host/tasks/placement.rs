@@ -1,6 +1,6 @@
 //! Placement of `task_begin`: the latest point that dominates every touching op, outside of every loop in
 //! which the task cannot, or need not, begin again in each iteration.
-use mgb_catalogue::report::Code;
+use mgb_catalogue::report::ReasonCode;
 
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Loop, Point};
@@ -66,12 +66,12 @@ pub fn why_undefined(cfg: &Cfg, size: &Expr, begin: Point, touching: &[Point], c
     let after_an_op = touching.iter().any(|&op| cfg.reaches(op, defined_at));
     Some(if after_an_op {
         Why::new(
-            Code::NeedUndefined,
+            ReasonCode::NeedUndefined,
             "this size is known only after the task has begun",
             call,
         )
     } else {
         let text = "this size is computed on some paths only, and not before all ops of the task";
-        Why::new(Code::NoDominatingPoint, text, call)
+        Why::new(ReasonCode::NoDominatingPoint, text, call)
     })
 }

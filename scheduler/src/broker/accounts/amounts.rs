@@ -22,14 +22,14 @@ pub(super) fn whole_gpu(books: &Books, client: ClientId, gpu: usize) -> Amount {
 }
 
 /// What a task has. What a process has where it has the GPU for itself is part of the whole GPU.
-pub(super) fn of_task(books: &Books, key: TaskKey, held: &Holding, has_it_alone: bool) -> Amount {
+pub(super) fn of_task(books: &Books, key: TaskKey, holding: &Holding, has_it_alone: bool) -> Amount {
     let arrival = books.ledger.arrival(key).map_or(0, |arrival| arrival.bytes);
-    let is_at_rest = !held.running || books.is_suspended(key.client);
-    let there = if has_it_alone { 0 } else { held.reserved };
+    let is_at_rest = !holding.running || books.is_suspended(key.client);
+    let there = if has_it_alone { 0 } else { holding.reserved };
     Amount {
         bytes: there.saturating_add(arrival),
         tasks: u64::from(!is_at_rest),
-        swap: held.evicted,
+        swap: holding.evicted,
         ..Amount::default()
     }
 }
@@ -37,9 +37,9 @@ pub(super) fn of_task(books: &Books, key: TaskKey, held: &Holding, has_it_alone:
 /// What a client has of all that quotas count.
 pub(in crate::broker) fn of_client(books: &Books, client: ClientId) -> Amount {
     let tasks = || books.ledger.tasks_of(client);
-    let alone = tasks().filter(|(_, held)| held.keeps_others_out());
-    let alone: GpuSet = alone.map(|(_, held)| held.gpu).collect();
-    let tasks = tasks().map(|(key, held)| of_task(books, key, held, alone.contains(held.gpu)));
+    let alone = tasks().filter(|(_, holding)| holding.keeps_others_out());
+    let alone: GpuSet = alone.map(|(_, holding)| holding.gpu).collect();
+    let tasks = tasks().map(|(key, holding)| of_task(books, key, holding, alone.contains(holding.gpu)));
     let whole = books.among(alone).map(|gpu| whole_gpu(books, client, gpu));
     tasks.chain(whole).fold(of_contexts(books, client), Amount::and)
 }
@@ -88,13 +88,16 @@ pub(super) fn of_request(
 /// Bytes of a GPU beside what a client has there.
 fn rest_of_gpu(books: &Books, client: ClientId, gpu: usize) -> u64 {
     let info = &books.ledger.gpus()[gpu];
-    let tasks = books.ledger.tasks_of(client).filter(|(_, held)| held.gpu == gpu);
+    let tasks = books
+        .ledger
+        .tasks_of(client)
+        .filter(|(_, holding)| holding.gpu == gpu);
     let context = if books.ledger.has_context(client, gpu) {
         info.context_bytes + books.ledger.taken_by(client, gpu)
     } else {
         0
     };
-    let has = tasks.fold(context, |sum, (_, held)| sum.saturating_add(held.reserved));
+    let has = tasks.fold(context, |sum, (_, holding)| sum.saturating_add(holding.reserved));
     info.usable_bytes.saturating_sub(has)
 }
 

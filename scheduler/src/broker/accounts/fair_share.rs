@@ -7,7 +7,7 @@ use super::Accounts;
 use crate::broker::books::Books;
 use crate::client::ClientId;
 use crate::policies::Waiter;
-use crate::quota::shares::{Standing, WHOLE, Waiting};
+use crate::quota::shares::{ShareQueue, Standing, WHOLE};
 
 /// The requests to begin, as they are to be served.
 pub(in crate::broker) struct FairOrder {
@@ -33,7 +33,7 @@ impl Accounts {
         if users.len() < 2 {
             return None;
         }
-        let waiting = Waiting {
+        let waiting = ShareQueue {
             waiters,
             queue: books.rules.queue,
             now,
@@ -55,12 +55,12 @@ impl Accounts {
                 *sum = (sum.0.saturating_add(bytes), sum.1 + processes);
             }
         };
-        for (key, held) in books.ledger.tasks() {
-            let gpu = &books.ledger.gpus()[held.gpu];
-            let bytes = if held.keeps_others_out() {
+        for (key, holding) in books.ledger.tasks() {
+            let gpu = &books.ledger.gpus()[holding.gpu];
+            let bytes = if holding.keeps_others_out() {
                 gpu.usable_bytes
             } else {
-                held.reserved
+                holding.reserved
             };
             add(key.client, bytes, 0);
         }

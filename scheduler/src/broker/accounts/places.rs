@@ -1,4 +1,4 @@
-//! Places for processes: a GPU takes so many at once ([`Rules::max_processes`]), and a context has one
+//! Places for processes: a GPU takes so many at once ([`ServingRules::max_processes`]), and a context has one
 //! as long as its process lives, at work or not. So that idle notebooks of one do not keep everybody else
 //! out, no user of several has more than half of a GPU's places by processes that begin there. Requests that would be
 //! beyond that are suspended.
@@ -10,12 +10,12 @@ use mgb_probe::view::IdleView;
 
 use super::Accounts;
 use crate::broker::books::Books;
-use crate::broker::rules::Rules;
+use crate::broker::rules::ServingRules;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 
 /// The places on a GPU that one of several users may have.
-fn max_places(rules: &Rules) -> u32 {
+fn max_places(rules: &ServingRules) -> u32 {
     (rules.max_processes / 2).max(1)
 }
 
@@ -39,7 +39,7 @@ impl Accounts {
     }
 
     /// Whether any user has all places on a GPU that one may have.
-    pub(in crate::broker) fn is_any_full(&self, rules: &Rules) -> bool {
+    pub(in crate::broker) fn is_any_full(&self, rules: &ServingRules) -> bool {
         let counts = self.places.iter().flat_map(BTreeMap::values);
         counts.into_iter().any(|count| *count >= max_places(rules))
     }
@@ -91,7 +91,7 @@ pub(in crate::broker) fn idle_views(books: &Books, gpu: usize) -> Vec<IdleView> 
     let at_work: BTreeSet<ClientId> = books
         .ledger
         .tasks()
-        .filter(|(_, held)| held.gpu == gpu && held.running)
+        .filter(|(_, holding)| holding.gpu == gpu && holding.running)
         .map(|(key, _)| key.client)
         .collect();
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();

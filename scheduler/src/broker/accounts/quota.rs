@@ -39,8 +39,11 @@ impl Accounts {
             self.amounts.clear();
             return false;
         }
-        let alone = books.ledger.tasks().filter(|(_, held)| held.keeps_others_out());
-        self.alone = alone.map(|(key, held)| (key.client, held.gpu)).collect();
+        let alone = books
+            .ledger
+            .tasks()
+            .filter(|(_, holding)| holding.keeps_others_out());
+        self.alone = alone.map(|(key, holding)| (key.client, holding.gpu)).collect();
         let mut sums: BTreeMap<Owner, Amount> = BTreeMap::new();
         let mut add = |uid: u32, amount: Amount| {
             for (owner, _) in self.limits(uid) {
@@ -49,9 +52,12 @@ impl Accounts {
             }
         };
         let user = |client| books.clients.user(client);
-        for (key, held) in books.ledger.tasks() {
-            let has_it_alone = self.alone.contains(&(key.client, held.gpu));
-            add(user(key.client), amounts::of_task(books, key, held, has_it_alone));
+        for (key, holding) in books.ledger.tasks() {
+            let has_it_alone = self.alone.contains(&(key.client, holding.gpu));
+            add(
+                user(key.client),
+                amounts::of_task(books, key, holding, has_it_alone),
+            );
         }
         for (client, gpu) in &self.alone {
             add(user(*client), amounts::whole_gpu(books, *client, *gpu));
@@ -106,7 +112,7 @@ impl Accounts {
         }
         // Contexts stay as long as the process; of a growing task, all that it has.
         let mut own = amounts::of_contexts(books, key.client);
-        own.bytes += books.ledger.task(key).map_or(0, |held| held.reserved);
+        own.bytes += books.ledger.task(key).map_or(0, |holding| holding.reserved);
         let alone = |gpu: usize| {
             let amount = own.and(self.asks(books, key, request, gpu));
             let mut beyond = limits.iter().filter_map(|(_, limits)| limits.beyond(amount));
@@ -232,12 +238,15 @@ impl Accounts {
         books: &Books,
         queue: &RequestQueue,
     ) -> BTreeMap<Owner, ClientId> {
-        let waits = queue.suspended.iter().filter_map(|held| match held.reason {
-            SuspendReason::Quota(owner, _) if !books.ledger.holds_nothing(held.client) => {
-                Some((owner, held.client))
-            }
-            _ => None,
-        });
+        let waits = queue
+            .suspended
+            .iter()
+            .filter_map(|suspended| match suspended.reason {
+                SuspendReason::Quota(owner, _) if !books.ledger.holds_nothing(suspended.client) => {
+                    Some((owner, suspended.client))
+                }
+                _ => None,
+            });
         let mut eldest: BTreeMap<Owner, ClientId> = BTreeMap::new();
         for (owner, client) in waits {
             let first = eldest.entry(owner).or_insert(client);
@@ -261,21 +270,25 @@ impl Accounts {
 
     /// Has a suspended request go beyond its quota, up to twice as much. Returns the limit that it would be beyond even
     /// so; then it may not.
-    pub(in crate::broker) fn let_beyond(&mut self, books: &Books, held: &SuspendedRequest) -> Option<Beyond> {
-        let beyond = self.beyond_twice(books, held);
+    pub(in crate::broker) fn let_beyond(
+        &mut self,
+        books: &Books,
+        suspended: &SuspendedRequest,
+    ) -> Option<Beyond> {
+        let beyond = self.beyond_twice(books, suspended);
         if beyond.is_none() {
-            self.beyond.insert(held.key());
+            self.beyond.insert(suspended.key());
         }
         beyond
     }
 
-    fn beyond_twice(&self, books: &Books, held: &SuspendedRequest) -> Option<Beyond> {
-        let uid = books.clients.user(held.client);
+    fn beyond_twice(&self, books: &Books, suspended: &SuspendedRequest) -> Option<Beyond> {
+        let uid = books.clients.user(suspended.client);
         let beyond = |gpu| {
-            let more = self.asks(books, held.key(), &held.request, gpu);
+            let more = self.asks(books, suspended.key(), &suspended.request, gpu);
             self.beyond(uid, more, Limits::doubled).map(|(_, beyond)| beyond)
         };
-        let mut all = books.among(held.fit).map(beyond);
+        let mut all = books.among(suspended.fit).map(beyond);
         let first = all.next().flatten()?;
         all.all(|beyond| beyond.is_some()).then_some(first)
     }

@@ -6,7 +6,7 @@ use mgb_probe::limited::Limited;
 
 use super::{Accounts, amounts};
 use crate::broker::clients::Clients;
-use crate::eviction::Idle;
+use crate::eviction::IdleProcess;
 use crate::gpu_set::GpuSet;
 use crate::quota::{Beyond, Limits, Owner};
 
@@ -35,7 +35,11 @@ impl Accounts {
     }
 
     /// Of idle memory what may go to the host; it is remembered where other memory stays.
-    pub(in crate::broker) fn that_may_swap(&mut self, clients: &Clients, mut idle: Vec<Idle>) -> Vec<Idle> {
+    pub(in crate::broker) fn that_may_swap(
+        &mut self,
+        clients: &Clients,
+        mut idle: Vec<IdleProcess>,
+    ) -> Vec<IdleProcess> {
         self.kept_by_swap = GpuSet::EMPTY;
         if self.has_limits {
             let mut kept = GpuSet::EMPTY;

@@ -6,7 +6,7 @@ use mgb_probe::wire::{Op, Text};
 
 use super::*;
 use crate::broker::queue::WaitingTask;
-use crate::broker::rules::Rules;
+use crate::broker::rules::ServingRules;
 use crate::node::test_gpu;
 
 const AT: fn(u64) -> Duration = Duration::from_secs;
@@ -14,7 +14,7 @@ const AT: fn(u64) -> Duration = Duration::from_secs;
 /// Two GPUs of 100 bytes; clients 1 and 2 are of users 1 and 2.
 fn books() -> Books {
     let gpus = (0..2).map(|gpu| test_gpu(gpu, 100, 10)).collect();
-    let mut books = Books::new(gpus, Rules::new(Policy::Mgb));
+    let mut books = Books::new(gpus, ServingRules::new(Policy::Mgb));
     for client in [1, 2] {
         books.clients.arrive(client, client as u32);
         books.clients.belongs_to(client, client as u32);

@@ -59,13 +59,13 @@ impl Accounts {
         let late: Vec<(TaskKey, Late)> = books
             .ledger
             .tasks()
-            .filter_map(|(key, held)| {
+            .filter_map(|(key, holding)| {
                 let uid = books.clients.user(key.client);
-                Some((key, self.late(uid, key, held, now)?))
+                Some((key, self.late(uid, key, holding, now)?))
             })
             .collect();
         let is_late = |key: &TaskKey| late.binary_search_by_key(key, |(late, _)| *late).is_ok();
-        let told = books.ledger.tasks().filter(|(_, held)| held.away.is_told);
+        let told = books.ledger.tasks().filter(|(_, holding)| holding.away.is_told);
         let in_time: Vec<TaskKey> = told.map(|(key, _)| key).filter(|key| !is_late(key)).collect();
         for key in in_time {
             books.ledger.mark_told(key, false);
@@ -80,30 +80,30 @@ impl Accounts {
             }
         }
         let tasks = books.ledger.tasks();
-        let without_leases =
-            tasks.filter(|(key, held)| self.is_to_end_leases(books.clients.user(key.client), held, now));
+        let without_leases = tasks
+            .filter(|(key, holding)| self.is_to_end_leases(books.clients.user(key.client), holding, now));
         Times {
             without_leases: without_leases.map(|(key, _)| key.client).collect(),
             late: processes,
         }
     }
 
-    fn is_to_end_leases(&self, uid: u32, held: &Holding, now: Duration) -> bool {
-        let is_old = |most: Duration| held.time(now) > most / REST_PART;
-        held.may_rest && self.max_time(uid).is_some_and(is_old)
+    fn is_to_end_leases(&self, uid: u32, holding: &Holding, now: Duration) -> bool {
+        let is_old = |most: Duration| holding.time(now) > most / REST_PART;
+        holding.may_rest && self.max_time(uid).is_some_and(is_old)
     }
 
-    fn late(&self, uid: u32, key: TaskKey, held: &Holding, now: Duration) -> Option<Late> {
-        let (time, most) = (held.time(now), self.max_time(uid)?);
+    fn late(&self, uid: u32, key: TaskKey, holding: &Holding, now: Duration) -> Option<Late> {
+        let (time, most) = (holding.time(now), self.max_time(uid)?);
         (time > most).then(|| Late {
             client: key.client,
-            gpus: GpuSet::of(held.gpu),
+            gpus: GpuSet::of(holding.gpu),
             task: key.task,
-            label: held.label.to_text(),
+            label: holding.label.to_text(),
             time,
             most,
-            ends: self.ends_late(uid) && (!held.may_rest || time > most + most / REST_PART + REST_DELAY),
-            is_new: !held.away.is_told,
+            ends: self.ends_late(uid) && (!holding.may_rest || time > most + most / REST_PART + REST_DELAY),
+            is_new: !holding.away.is_told,
         })
     }
 
@@ -120,11 +120,11 @@ impl Accounts {
 
 /// Writes down whose memory has left the GPUs, and whose is back.
 fn mark_away(books: &mut Books, now: Duration) {
-    let is_away = |key: TaskKey, held: &Holding| {
-        held.reserved == 0 && (held.evicted > 0 || books.is_suspended(key.client))
+    let is_away = |key: TaskKey, holding: &Holding| {
+        holding.reserved == 0 && (holding.evicted > 0 || books.is_suspended(key.client))
     };
     let tasks = books.ledger.tasks();
-    let all = tasks.map(|(key, held)| (key, held.away.since.is_some(), is_away(key, held)));
+    let all = tasks.map(|(key, holding)| (key, holding.away.since.is_some(), is_away(key, holding)));
     let changed: Vec<(TaskKey, bool)> = all
         .filter(|(_, was, is)| was != is)
         .map(|(key, _, is)| (key, is))

@@ -9,7 +9,7 @@ use mgb_probe::wire::{ELSEWHERE, Op, Request, WHOLE_PROCESS};
 
 use super::clients::Clients;
 use super::control::Control;
-use super::rules::Rules;
+use super::rules::ServingRules;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, Ledger, TaskKey};
@@ -17,7 +17,7 @@ use crate::ledger::{Holding, Ledger, TaskKey};
 /// How the broker serves, the ledger, the clients, and what people want of GPUs and processes.
 #[derive(Debug)]
 pub(super) struct Books {
-    pub(super) rules: Rules,
+    pub(super) rules: ServingRules,
     pub(super) ledger: Ledger,
     pub(super) clients: Clients,
     pub(super) control: Control,
@@ -25,7 +25,7 @@ pub(super) struct Books {
 
 impl Books {
     /// The books over idle GPUs.
-    pub(super) fn new(gpus: Vec<Gpu>, rules: Rules) -> Books {
+    pub(super) fn new(gpus: Vec<Gpu>, rules: ServingRules) -> Books {
         Books {
             ledger: Ledger::new(gpus, rules.policy.places_processes()),
             rules,
@@ -59,17 +59,20 @@ impl Books {
     /// Whether a task that asks for all that it has may move to a GPU that takes processes.
     pub(super) fn may_go_elsewhere(&self, key: TaskKey, request: &Request) -> bool {
         let task = self.ledger.task(key);
-        let may = task.filter(|held| held.reserved == 0 && !held.alone);
-        let others = may.map_or(GpuSet::EMPTY, |held| {
-            held.may_go & GpuSet::from_bits(request.gpus) & !GpuSet::of(held.gpu) & !self.control.closed()
+        let may = task.filter(|holding| holding.reserved == 0 && !holding.alone);
+        let others = may.map_or(GpuSet::EMPTY, |holding| {
+            holding.may_go
+                & GpuSet::from_bits(request.gpus)
+                & !GpuSet::of(holding.gpu)
+                & !self.control.closed()
         });
         request.flags & ELSEWHERE != 0 && self.balances() && !others.is_empty()
     }
 }
 
 /// Whether a task may be moved while it runs.
-pub(super) fn is_movable(held: &Holding) -> bool {
-    !held.may_go.is_empty() && held.running && !held.alone && !held.whole_process
+pub(super) fn is_movable(holding: &Holding) -> bool {
+    !holding.may_go.is_empty() && holding.running && !holding.alone && !holding.whole_process
 }
 
 /// Whether the request is for a process as a whole: a program that was not built with MGB.
@@ -87,11 +90,11 @@ mod tests {
     #[test]
     fn tasks_are_moved_where_there_is_more_than_one_gpu_and_the_rules_say_so() {
         let gpus = |count: u32| (0..count).map(|gpu| test_gpu(gpu, 100, 1)).collect();
-        let mut books = Books::new(gpus(2), Rules::new(Policy::Mgb));
+        let mut books = Books::new(gpus(2), ServingRules::new(Policy::Mgb));
         assert!(books.balances());
         books.rules.moves = false;
         assert!(!books.balances());
-        assert!(!Books::new(gpus(1), Rules::new(Policy::Mgb)).balances());
+        assert!(!Books::new(gpus(1), ServingRules::new(Policy::Mgb)).balances());
         assert!(!books.is_suspended(1), "there is no such client");
     }
 }

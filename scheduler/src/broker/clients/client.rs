@@ -1,16 +1,16 @@
 //! What is known of one client.
 
-use crate::broker::program::Program;
+use crate::broker::program::ProgramId;
 
 /// A job: its user, and the number that its processes say.
 pub type JobOfUser = (u32, u64);
 
 /// What is known of a client: its process, user, program and job.
 #[derive(Clone, Debug, Default)]
-pub(in crate::broker) struct Client {
+pub(in crate::broker) struct ClientState {
     pub(super) pid: u32,
     pub(super) uid: u32,
-    pub(super) program: Option<Program>,
+    pub(super) program: Option<ProgramId>,
     /// The number of the job that the process belongs to; 0: none.
     pub(super) job: u64,
     /// The client begins no task: it shows the node to a person, or brings a person's orders.
@@ -19,7 +19,7 @@ pub(in crate::broker) struct Client {
     pub(super) administers: bool,
 }
 
-impl Client {
+impl ClientState {
     /// The number of the client's process.
     pub(in crate::broker) fn pid(&self) -> u32 {
         self.pid

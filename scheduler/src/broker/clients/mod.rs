@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use mgb_probe::slurm_job;
 use mgb_probe::wire::{OF_JOB, Op, Request, WHOLE_JOB};
 
-use super::program::Program;
+use super::program::ProgramId;
 use crate::client::ClientId;
 
-pub(super) use client::Client;
+pub(super) use client::ClientState;
 pub use client::JobOfUser;
 pub(super) use subject::Subject;
 
@@ -25,14 +25,14 @@ pub(super) struct UsersJob {
 
 /// All clients, by number.
 #[derive(Debug, Default)]
-pub(super) struct Clients(BTreeMap<ClientId, Client>);
+pub(super) struct Clients(BTreeMap<ClientId, ClientState>);
 
 impl Clients {
     /// A process connected. `client` is larger than all before it.
     pub(super) fn arrive(&mut self, client: ClientId, pid: u32) {
-        let entry = Client {
+        let entry = ClientState {
             pid,
-            ..Client::default()
+            ..ClientState::default()
         };
         self.0.insert(client, entry);
     }
@@ -45,7 +45,7 @@ impl Clients {
     }
 
     /// The client's process runs this program.
-    pub(super) fn identify(&mut self, client: ClientId, program: Program) {
+    pub(super) fn identify(&mut self, client: ClientId, program: ProgramId) {
         if let Some(entry) = self.0.get_mut(&client) {
             entry.program = Some(program);
         }
@@ -67,12 +67,12 @@ impl Clients {
     }
 
     /// The client's process has ended.
-    pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
+    pub(super) fn remove(&mut self, client: ClientId) -> Option<ClientState> {
         self.0.remove(&client)
     }
 
     /// What is known of a client; `None`: its process has ended.
-    pub(super) fn get(&self, client: ClientId) -> Option<&Client> {
+    pub(super) fn get(&self, client: ClientId) -> Option<&ClientState> {
         self.0.get(&client)
     }
 
@@ -92,7 +92,7 @@ impl Clients {
     }
 
     /// The program of a client, where it is known.
-    pub(super) fn program(&self, client: ClientId) -> Option<Program> {
+    pub(super) fn program(&self, client: ClientId) -> Option<ProgramId> {
         self.get(client)?.program
     }
 
@@ -107,12 +107,12 @@ impl Clients {
     }
 
     /// All clients, the senior first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &ClientState)> {
         self.0.iter().map(|(client, entry)| (*client, entry))
     }
 
     /// The clients that may begin tasks.
-    pub(super) fn programs(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+    pub(super) fn programs(&self) -> impl Iterator<Item = (ClientId, &ClientState)> {
         self.iter().filter(|(_, entry)| !entry.observes)
     }
 
@@ -122,7 +122,7 @@ impl Clients {
     }
 
     /// The clients that a person's order is about.
-    pub(super) fn of(&self, subject: Subject) -> impl Iterator<Item = (ClientId, &Client)> {
+    pub(super) fn of(&self, subject: Subject) -> impl Iterator<Item = (ClientId, &ClientState)> {
         self.programs().filter(move |(_, entry)| subject.is(entry))
     }
 
@@ -148,7 +148,7 @@ impl Clients {
     }
 
     /// The clients of a job of Slurm.
-    pub(super) fn of_slurm_job(&self, of: UsersJob) -> impl Iterator<Item = (ClientId, &Client)> {
+    pub(super) fn of_slurm_job(&self, of: UsersJob) -> impl Iterator<Item = (ClientId, &ClientState)> {
         self.iter()
             .filter(move |(_, entry)| entry.uid == of.uid && slurm_job(entry.job) == Some(of.job))
     }
@@ -217,7 +217,7 @@ mod tests {
         clients
     }
 
-    fn ids<'a>(found: impl Iterator<Item = (ClientId, &'a Client)>) -> Vec<ClientId> {
+    fn ids<'a>(found: impl Iterator<Item = (ClientId, &'a ClientState)>) -> Vec<ClientId> {
         found.map(|(client, _)| client).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use mgb_probe::slurm_whole;
 
-use super::client::{Client, JobOfUser};
+use super::client::{ClientState, JobOfUser};
 
 /// A process or a job that a person's order is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub(in crate::broker) enum Subject {
 
 impl Subject {
     /// All subjects that the client is part of.
-    pub(in crate::broker) fn all_of(client: &Client) -> impl Iterator<Item = Subject> {
+    pub(in crate::broker) fn all_of(client: &ClientState) -> impl Iterator<Item = Subject> {
         let job = client.job_of_user();
         [Subject::Process(client.pid()), Subject::Job(job)]
             .into_iter()
@@ -24,7 +24,7 @@ impl Subject {
     }
 
     /// Whether a client is part of it.
-    pub(super) fn is(self, client: &Client) -> bool {
+    pub(super) fn is(self, client: &ClientState) -> bool {
         let of = client.job_of_user();
         match self {
             Subject::Process(one) => one == client.pid(),

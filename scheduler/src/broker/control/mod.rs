@@ -10,7 +10,7 @@ mod suspensions;
 
 use std::time::Duration;
 
-use super::clients::{Client, Clients, Subject};
+use super::clients::{ClientState, Clients, Subject};
 use crate::gpu_set::GpuSet;
 use crate::journal::Standing;
 use crate::node::health::{Ailment, News};
@@ -82,7 +82,7 @@ impl Control {
     }
 
     /// Since when the client is suspended; `None`: it is not.
-    pub(super) fn suspended_since(&self, client: &Client) -> Option<Duration> {
+    pub(super) fn suspended_since(&self, client: &ClientState) -> Option<Duration> {
         self.suspensions.since(client)
     }
 
@@ -102,7 +102,7 @@ impl Control {
     }
 
     /// A client is gone, and not among `clients` any more.
-    pub(super) fn forget(&mut self, gone: &Client, clients: &Clients) {
+    pub(super) fn forget(&mut self, gone: &ClientState, clients: &Clients) {
         self.changed |= self.suspensions.forget(gone, clients);
     }
 

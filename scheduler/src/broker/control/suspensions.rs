@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::broker::clients::{Client, Clients, Subject};
+use crate::broker::clients::{ClientState, Clients, Subject};
 use crate::journal::Standing;
 
 /// The suspended processes and jobs, and since when each is.
@@ -20,7 +20,7 @@ impl Suspensions {
     }
 
     /// Since when the client is suspended; `None`: it is not.
-    pub(super) fn since(&self, client: &Client) -> Option<Duration> {
+    pub(super) fn since(&self, client: &ClientState) -> Option<Duration> {
         if self.is_empty() || client.observes() {
             return None;
         }
@@ -50,7 +50,7 @@ impl Suspensions {
     }
 
     /// A client is gone: what it was the last of is forgotten. Whether anything was.
-    pub(super) fn forget(&mut self, gone: &Client, clients: &Clients) -> bool {
+    pub(super) fn forget(&mut self, gone: &ClientState, clients: &Clients) -> bool {
         let mut was = false;
         for subject in Subject::all_of(gone) {
             if clients.of(subject).next().is_none() {

@@ -7,7 +7,7 @@ use crate::broker::answer::over_quota;
 use crate::broker::queue::Waiting;
 use crate::broker::round::{Round, blocked};
 use crate::client::ClientId;
-use crate::deadlock::{self, Holder, Way};
+use crate::deadlock::{self, GpuProcess, Remedy};
 use crate::gpu_set::GpuSet;
 
 impl Broker {
@@ -22,22 +22,22 @@ impl Broker {
             let holders = self.holders_that_may_swap(round);
             match deadlock::resolve(&holders, &blocked, &round.rooms(&self.books)) {
                 None => return,
-                Some(Way::Swap { client, gpu, whose }) => {
+                Some(Remedy::Swap { client, gpu, whose }) => {
                     self.reserve.claims.add(gpu, whose, client);
                     self.order_swap(client, gpu, client == whose, round);
                 }
-                Some(Way::Admit { client, gpu }) => {
+                Some(Remedy::Admit { client, gpu }) => {
                     if !self.admit(client, gpu, round) {
                         return;
                     }
                 }
-                Some(Way::Refuse { client }) => self.refuse_all(client, round),
+                Some(Remedy::Refuse { client }) => self.refuse_all(client, round),
             }
         }
     }
 
     /// Every process on every GPU; what its user may not have in the host cannot be swapped.
-    fn holders_that_may_swap(&self, round: &Round<'_>) -> Vec<Holder> {
+    fn holders_that_may_swap(&self, round: &Round<'_>) -> Vec<GpuProcess> {
         let mut holders = round.all_holders(&self.books, &self.queue, &self.orders);
         for holder in &mut holders {
             let uid = self.books.clients.user(holder.client);
@@ -64,8 +64,8 @@ impl Broker {
     /// Bytes of the client's tasks that are not its whole process.
     fn swappable(&self, client: ClientId) -> u64 {
         let tasks = self.books.ledger.tasks_of(client);
-        let parts = tasks.filter(|(_, held)| !held.whole_process);
-        parts.map(|(_, held)| held.reserved).sum()
+        let parts = tasks.filter(|(_, holding)| !holding.whole_process);
+        parts.map(|(_, holding)| holding.reserved).sum()
     }
 
     /// Lets tasks begin that have wanted a GPU for themselves very long, where all others on one only wait.
@@ -81,7 +81,7 @@ impl Broker {
             }
             let holders = round.all_holders(&self.books, &self.queue, &self.orders);
             let way = deadlock::beside(&holders, &blocked, &round.rooms(&self.books));
-            let Some(Way::Admit { client, gpu }) = way else {
+            let Some(Remedy::Admit { client, gpu }) = way else {
                 return;
             };
             if !self.admit(client, gpu, round) {
@@ -120,7 +120,7 @@ impl Broker {
         let ledger = &self.books.ledger;
         let has_memory = |waiting: &Waiting| {
             let task = ledger.task(waiting.key());
-            task.is_some_and(|held| held.reserved > 0)
+            task.is_some_and(|holding| holding.reserved > 0)
         };
         // Its growth there, if that task has memory of its own to give up.
         let own = self.queue.pending.of(client).find(|waiting| {

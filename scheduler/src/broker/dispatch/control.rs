@@ -7,7 +7,7 @@ use mgb_probe::wire::{Op, Reply, Request};
 
 use super::Broker;
 use crate::broker::answer::bad;
-use crate::broker::clients::{Client, Subject};
+use crate::broker::clients::{ClientState, Subject};
 use crate::client::ClientId;
 use crate::node::health::{Ailment, News};
 
@@ -51,11 +51,11 @@ impl Broker {
         if control.suspends_none() {
             return Vec::new();
         }
-        let view = |(client, entry): (ClientId, &Client)| {
+        let view = |(client, entry): (ClientId, &ClientState)| {
             let since = control.suspended_since(entry)?;
             let mut evicted = vec![0; self.books.ledger.gpus().len()];
-            for (_, held) in self.books.ledger.tasks_of(client) {
-                evicted[held.gpu] += held.evicted;
+            for (_, holding) in self.books.ledger.tasks_of(client) {
+                evicted[holding.gpu] += holding.evicted;
             }
             Some(SuspendedView {
                 pid: entry.pid(),

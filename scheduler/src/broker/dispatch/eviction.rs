@@ -7,12 +7,12 @@ use mgb_probe::wire::{Order, Reply};
 use super::Broker;
 use crate::broker::round::Round;
 use crate::client::ClientId;
-use crate::eviction::flexgpu::{self, Seen};
-use crate::eviction::{self, Idle, Lack, Places, Rule};
+use crate::eviction::flexgpu::{self, GpuActivity};
+use crate::eviction::{self, EvictionRule, IdleProcess, Lack, Places};
 
 impl Broker {
     /// The rule by which idle memory is evicted, if it is.
-    pub fn evicts_by(&self) -> Option<Rule> {
+    pub fn evicts_by(&self) -> Option<EvictionRule> {
         self.books.rules.evicts.filter(|_| !self.books.ledger.blind())
     }
 
@@ -61,16 +61,16 @@ impl Broker {
 
     fn choose_idle(
         &self,
-        rule: Rule,
+        rule: EvictionRule,
         lacks: &[Lack],
-        idle: &[Idle],
+        idle: &[IdleProcess],
         host: u64,
         round: &Round<'_>,
-    ) -> Vec<Idle> {
+    ) -> Vec<IdleProcess> {
         let (closed, speed) = (self.orders.leaving_from(), self.orders.speed());
         let gpus = self.books.ledger.gpus();
         match rule {
-            Rule::Pays => {
+            EvictionRule::Pays => {
                 let work = |gpu: usize| round.snapshot.work(|seen| seen.gpu == gpu);
                 let places = Places {
                     closed,
@@ -79,9 +79,9 @@ impl Broker {
                 };
                 eviction::choose(lacks, idle, &places, speed)
             }
-            Rule::FlexGpu => {
+            EvictionRule::FlexGpu => {
                 let max_warps: Vec<u64> = gpus.iter().map(|info| info.max_warps).collect();
-                let seen = Seen {
+                let seen = GpuActivity {
                     idle,
                     busy: &round.busy(),
                     max_warps: &max_warps,

@@ -10,9 +10,9 @@ use crate::broker::queue::Waiting;
 use crate::broker::round::Round;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
-use crate::ledger::{Away, Holding};
+use crate::ledger::{EvictedTime, Holding};
 use crate::policies::warps_charged;
-use crate::sms::Launch;
+use crate::sms::TaskLaunch;
 
 impl Broker {
     /// Grants a task that begins. False if the ledger has no room for it, which would be an error of the
@@ -31,7 +31,7 @@ impl Broker {
             return false;
         }
         if self.books.rules.policy.compute_hard() {
-            self.books.ledger.compute(key, &Launch::of(&request.need));
+            self.books.ledger.compute(key, &TaskLaunch::of(&request.need));
         }
         self.note_contexts(client);
         round.spend(gpu, cost);
@@ -70,7 +70,7 @@ impl Broker {
             label: request.label,
             granted: round.now,
             may_rest: request.site != 0,
-            away: Away::default(),
+            away: EvictedTime::default(),
         }
     }
 

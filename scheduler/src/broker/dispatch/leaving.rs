@@ -11,7 +11,7 @@ use mgb_probe::view::{Hindrance, LeavingView};
 use mgb_probe::wire::Order;
 
 use super::Broker;
-use crate::broker::orders::{Leaving, leaving};
+use crate::broker::orders::{LeavingBytes, leaving};
 use crate::broker::round::Round;
 use crate::client::ClientId;
 use crate::eviction::LEAST_IDLE;
@@ -23,7 +23,7 @@ impl Broker {
         let mut suspended = self.queue.suspended.iter();
         !leaving(&self.books).is_empty()
             || self.orders.moves.has_wishes()
-            || suspended.any(|held| held.reason.is_of_user())
+            || suspended.any(|request| request.reason.is_of_user())
     }
 
     /// The clients that have such memory, or share such a quota. They are told that others wait, and keep no
@@ -57,7 +57,7 @@ impl Broker {
         &mut self,
         client: ClientId,
         gpu: usize,
-        there: &Leaving,
+        there: &LeavingBytes,
         host: &mut u64,
         round: &Round<'_>,
     ) -> Option<Hindrance> {
@@ -105,7 +105,7 @@ impl Broker {
 
     /// What is to leave, and what keeps it there, for people.
     pub fn leaving_views(&self) -> Vec<LeavingView> {
-        let view = |((client, gpu), there): ((ClientId, usize), Leaving)| LeavingView {
+        let view = |((client, gpu), there): ((ClientId, usize), LeavingBytes)| LeavingView {
             pid: self.books.clients.pid(client),
             uid: self.books.clients.user(client),
             gpu: gpu as u32,

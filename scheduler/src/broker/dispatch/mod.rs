@@ -26,10 +26,10 @@ use super::books::Books;
 use super::history::{History, Remembered};
 use super::jobs::Jobs;
 use super::orders::{OrderTo, Orders};
-use super::program::Program;
+use super::program::ProgramId;
 use super::queue::RequestQueue;
 use super::reserve::Reserve;
-use super::rules::Rules;
+use super::rules::ServingRules;
 use super::turns::{self, Turns};
 use crate::client::ClientId;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
@@ -52,7 +52,7 @@ pub struct Broker {
 
 impl Broker {
     /// A broker over idle GPUs.
-    pub fn new(gpus: Vec<Gpu>, rules: Rules) -> Broker {
+    pub fn new(gpus: Vec<Gpu>, rules: ServingRules) -> Broker {
         Broker {
             books: Books::new(gpus, rules),
             queue: RequestQueue::default(),
@@ -119,7 +119,7 @@ impl Broker {
     }
 
     /// What the client's process runs: what its tasks take is remembered for the next time.
-    pub fn identify(&mut self, client: ClientId, program: Program) {
+    pub fn identify(&mut self, client: ClientId, program: ProgramId) {
         self.books.clients.identify(client, program);
     }
 

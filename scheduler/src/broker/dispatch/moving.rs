@@ -9,7 +9,7 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::wire::{Order, Reply, Request};
 
 use super::Broker;
-use crate::balance::{self, Place};
+use crate::balance::{self, GpuLoad};
 use crate::broker::answer::bad;
 use crate::broker::books::is_movable;
 use crate::broker::round::{Cover, Round, cost_of_move};
@@ -23,7 +23,7 @@ impl Broker {
     /// now and then.
     pub fn may_balance(&self) -> bool {
         let mut tasks = self.books.ledger.tasks();
-        self.books.balances() && tasks.any(|(_, held)| is_movable(held))
+        self.books.balances() && tasks.any(|(_, holding)| is_movable(holding))
     }
 
     /// Orders a task to another GPU where that evens the work out, while nobody waits.
@@ -75,8 +75,8 @@ impl Broker {
             .expect_arrival(key, to, number)
             .map_err(|error| error.to_string())?;
         self.note_contexts(key.client);
-        let held = self.books.ledger.task(key);
-        let (gpu, bytes) = held.map_or((0, 0), |held| (held.gpu as u32, held.reserved));
+        let holding = self.books.ledger.task(key);
+        let (gpu, bytes) = holding.map_or((0, 0), |holding| (holding.gpu as u32, holding.reserved));
         let order = Order::Move {
             task: key.task,
             gpu,
@@ -94,7 +94,7 @@ impl Broker {
         match self.books.ledger.arrive(key) {
             Ok((from, to)) => {
                 let task = self.books.ledger.task(key);
-                let bytes = task.map_or(0, |held| held.reserved);
+                let bytes = task.map_or(0, |holding| holding.reserved);
                 self.orders.moves.count(key, now);
                 let counts = self.history.counts_mut();
                 counts.moved += 1;
@@ -147,7 +147,7 @@ impl Broker {
             return Some(bad("the driver cannot reach that GPU"));
         }
         let mut tasks = books.ledger.tasks_of(client);
-        if tasks.all(|(_, held)| held.gpu == to) {
+        if tasks.all(|(_, holding)| holding.gpu == to) {
             return Some(Reply::Unchanged);
         }
         if books.ledger.blind() || books.rules.policy.compute_hard() {
@@ -166,10 +166,10 @@ impl Broker {
     fn tasks_to_move(&self, client: ClientId, to: usize) -> Result<Vec<TaskKey>, Reply> {
         let elsewhere = || {
             let tasks = self.books.ledger.tasks_of(client);
-            tasks.filter(|(_, held)| held.gpu != to)
+            tasks.filter(|(_, holding)| holding.gpu != to)
         };
         let may: Vec<TaskKey> = elsewhere()
-            .filter(|(_, held)| is_movable(held) && held.may_go.contains(to))
+            .filter(|(_, holding)| is_movable(holding) && holding.may_go.contains(to))
             .map(|(key, _)| key)
             .collect();
         if may.len() < elsewhere().count() {
@@ -197,8 +197,8 @@ impl Broker {
         self.give_up_orders(round.now);
         for wish in self.orders.moves.take_wishes() {
             let (key, to) = (wish.key, wish.to);
-            let held = self.books.ledger.task(key).filter(|held| held.gpu != to);
-            if held.is_none() || wish.is_over(round.now) {
+            let holding = self.books.ledger.task(key).filter(|holding| holding.gpu != to);
+            if holding.is_none() || wish.is_over(round.now) {
                 continue;
             }
             let agent = self.orders.free_agent(key.client, round.snapshot, round.now);
@@ -217,7 +217,7 @@ impl Broker {
         let places = round.places(&self.books);
         let here = self.books.ledger.tasks_of(client);
         let mut here =
-            here.filter(|(key, held)| held.gpu == gpu && is_movable(held) && !self.queue.has(*key));
+            here.filter(|(key, holding)| holding.gpu == gpu && is_movable(holding) && !self.queue.has(*key));
         let Some((key, to)) = here.find_map(|(key, _)| Some((key, self.goal(key, &places)?))) else {
             return false;
         };
@@ -226,11 +226,11 @@ impl Broker {
     }
 
     /// The GPU with the least work to which a task can move.
-    fn goal(&self, key: TaskKey, places: &[Place]) -> Option<usize> {
-        let held = self.books.ledger.task(key)?;
+    fn goal(&self, key: TaskKey, places: &[GpuLoad]) -> Option<usize> {
+        let holding = self.books.ledger.task(key)?;
         let uid = self.books.clients.user(key.client);
         let fits = |to: &usize| {
-            let is_open = *to != held.gpu && held.may_go.contains(to) && !places[*to].closed;
+            let is_open = *to != holding.gpu && holding.may_go.contains(to) && !places[*to].closed;
             is_open
                 && self.accounts.may_be_on(uid, *to)
                 && cost_of_move(&self.books, key, *to) <= places[*to].room

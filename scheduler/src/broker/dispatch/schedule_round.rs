@@ -121,7 +121,7 @@ impl Broker {
         let mut kept = GpuSet::EMPTY;
         let colocation = Colocation::of(&self.books.ledger);
         for waiting in growing {
-            let Some(gpu) = self.books.ledger.task(waiting.key()).map(|held| held.gpu) else {
+            let Some(gpu) = self.books.ledger.task(waiting.key()).map(|holding| holding.gpu) else {
                 continue;
             };
             let is_closed = colocation.is_closed(gpu, waiting.client);
@@ -155,15 +155,15 @@ impl Broker {
     fn room_elsewhere(&self, waiting: &Waiting, round: &Round<'_>, colocation: &Colocation) -> Option<usize> {
         let books = &self.books;
         let (key, client) = (waiting.key(), waiting.client);
-        let held = books.ledger.task(key)?;
+        let holding = books.ledger.task(key)?;
         if !books.may_go_elsewhere(key, &waiting.request) {
             return None;
         }
         let uid = books.clients.user(client);
-        let may = held.may_go & GpuSet::from_bits(waiting.request.gpus) & !books.control.closed();
+        let may = holding.may_go & GpuSet::from_bits(waiting.request.gpus) & !books.control.closed();
         let fits = |to: &usize| {
             let cost = cost_of_move(books, key, *to).saturating_add(waiting.bytes);
-            *to != held.gpu
+            *to != holding.gpu
                 && !colocation.is_closed(*to, client)
                 && !self.reserve.claims.keep_out(client, *to)
                 && self.accounts.may_be_on(uid, *to)

@@ -31,16 +31,16 @@ impl Broker {
             self.widen();
             return;
         }
-        for mut held in self.queue.suspended.take_all() {
-            match self.reason_to_suspend(held.key(), &held.request, held.fit) {
+        for mut suspended in self.queue.suspended.take_all() {
+            match self.reason_to_suspend(suspended.key(), &suspended.request, suspended.fit) {
                 Some(reason) => {
-                    held.reason = reason;
-                    self.queue.suspended.add(held);
+                    suspended.reason = reason;
+                    self.queue.suspended.add(suspended);
                 }
-                None if self.accounts.are_enough(&self.books, &self.queue, &held) => {
-                    self.queue.suspended.add(held);
+                None if self.accounts.are_enough(&self.books, &self.queue, &suspended) => {
+                    self.queue.suspended.add(suspended);
                 }
-                None => self.ask_again(&held, now),
+                None => self.ask_again(&suspended, now),
             }
         }
         let suspended = |waiting: &Waiting| {
@@ -48,9 +48,9 @@ impl Broker {
             Some(SuspendedRequest::of(waiting, reason))
         };
         let leave: Vec<SuspendedRequest> = self.queue.pending.iter().filter_map(suspended).collect();
-        for held in leave {
-            self.queue.pending.remove(held.client, held.cell);
-            self.queue.suspended.add(held);
+        for suspended in leave {
+            self.queue.pending.remove(suspended.client, suspended.cell);
+            self.queue.suspended.add(suspended);
         }
         self.widen();
     }
@@ -64,14 +64,14 @@ impl Broker {
     }
 
     /// A request is considered again.
-    pub(super) fn ask_again(&mut self, held: &SuspendedRequest, now: Duration) {
-        let since = if held.reason.keeps_place() {
-            held.since
+    pub(super) fn ask_again(&mut self, suspended: &SuspendedRequest, now: Duration) {
+        let since = if suspended.reason.keeps_place() {
+            suspended.since
         } else {
             now
         };
-        let (client, cell) = (held.client, held.cell);
-        if let Some(reply) = self.request(client, cell, held.request, since) {
+        let (client, cell) = (suspended.client, suspended.cell);
+        if let Some(reply) = self.request(client, cell, suspended.request, since) {
             self.queue.answer_later(client, cell, reply);
         }
     }
@@ -147,7 +147,8 @@ impl Broker {
         let queue = &self.queue;
         let waits = |key| {
             let mut suspended = queue.suspended.iter();
-            queue.pending.has(key) || suspended.any(|held| held.key() == key && held.reason.keeps_place())
+            queue.pending.has(key)
+                || suspended.any(|request| request.key() == key && request.reason.keeps_place())
         };
         for follower in self.jobs.replace_leaders(waits) {
             let (client, cell) = (follower.client, follower.cell);

@@ -72,8 +72,8 @@ impl Broker {
             let uid = self.books.clients.user(client);
             (fit & self.accounts.usable(uid)).is_empty() && !self.accounts.is_provisional(uid)
         };
-        let suspended = self.queue.suspended.iter().filter(|held| held.begins());
-        let suspended = suspended.map(|held| (held.client, held.cell, held.fit, held.request));
+        let suspended = self.queue.suspended.iter().filter(|request| request.begins());
+        let suspended = suspended.map(|request| (request.client, request.cell, request.fit, request.request));
         let pending = self.queue.pending.iter().filter(|waiting| !waiting.grows());
         let pending = pending.map(|waiting| (waiting.client, waiting.cell, waiting.fit, waiting.request));
         let without: Vec<_> = suspended
@@ -97,26 +97,28 @@ impl Broker {
                 continue;
             }
             drop(sharing);
-            let its = |held: &SuspendedRequest| {
-                held.client == client && matches!(held.reason, SuspendReason::Quota(of, _) if of == owner)
+            let its = |suspended: &SuspendedRequest| {
+                suspended.client == client
+                    && matches!(suspended.reason, SuspendReason::Quota(of, _) if of == owner)
             };
-            if let Some(held) = self.queue.suspended.take_first(its) {
-                self.let_beyond(&held, owner, round.now);
+            if let Some(suspended) = self.queue.suspended.take_first(its) {
+                self.let_beyond(&suspended, owner, round.now);
             }
         }
     }
 
-    fn let_beyond(&mut self, held: &SuspendedRequest, owner: Owner, now: Duration) {
-        let client = held.client;
-        match self.accounts.let_beyond(&self.books, held) {
+    fn let_beyond(&mut self, suspended: &SuspendedRequest, owner: Owner, now: Duration) {
+        let client = suspended.client;
+        match self.accounts.let_beyond(&self.books, suspended) {
             None => {
                 tracing::info!(client, %owner, "all who share its quota wait: it goes beyond it");
-                self.ask_again(held, now);
+                self.ask_again(suspended, now);
             }
             Some(beyond) => {
                 tracing::warn!(client, %owner, "it alone has twice its quota and waits: refused");
                 self.history.count_refused();
-                self.queue.answer_later(client, held.cell, over_quota(beyond));
+                self.queue
+                    .answer_later(client, suspended.cell, over_quota(beyond));
             }
         }
     }
@@ -124,11 +126,11 @@ impl Broker {
     fn can_client_go_on(&self, client: ClientId, round: &Round<'_>) -> bool {
         let asking = self.queue.asked_by(client);
         let mut tasks = self.books.ledger.tasks_of(client);
-        let can_go_on = |(key, held): (_, &crate::ledger::Holding)| {
-            let is_busy = round.snapshot.busy.contains(&(client, held.gpu));
+        let can_go_on = |(key, holding): (_, &crate::ledger::Holding)| {
+            let is_busy = round.snapshot.busy.contains(&(client, holding.gpu));
             self.queue
                 .touches
-                .can_go_on(key, held, &asking, is_busy, round.now)
+                .can_go_on(key, holding, &asking, is_busy, round.now)
         };
         asking.is_empty() || tasks.any(can_go_on)
     }

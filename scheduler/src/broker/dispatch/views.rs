@@ -103,7 +103,7 @@ impl Broker {
             ..self.pending_view(waiting, now)
         });
         let suspended = self.queue.suspended.iter();
-        let suspended = suspended.map(|held| self.suspended_view(held, now));
+        let suspended = suspended.map(|request| self.suspended_view(request, now));
         let followers = self.jobs.followers().iter();
         let followers = followers.map(|follower| self.follower_view(follower, now));
         let all: Vec<WaitView> = pending.chain(suspended).chain(followers).collect();
@@ -129,27 +129,27 @@ impl Broker {
         }
     }
 
-    fn suspended_view(&self, held: &SuspendedRequest, now: Duration) -> WaitView {
+    fn suspended_view(&self, suspended: &SuspendedRequest, now: Duration) -> WaitView {
         WaitView {
-            pid: self.books.clients.pid(held.client),
-            uid: self.books.clients.user(held.client),
-            label: held.request.label.to_text(),
-            gpu: only(held.fit),
-            bytes: held.bytes,
-            expected_bytes: held.bytes,
-            growth: held.grows(),
-            waited_ms: now.saturating_sub(held.since).as_millis() as u64,
-            held_back: match held.reason {
+            pid: self.books.clients.pid(suspended.client),
+            uid: self.books.clients.user(suspended.client),
+            label: suspended.request.label.to_text(),
+            gpu: only(suspended.fit),
+            bytes: suspended.bytes,
+            expected_bytes: suspended.bytes,
+            growth: suspended.grows(),
+            waited_ms: now.saturating_sub(suspended.since).as_millis() as u64,
+            held_back: match suspended.reason {
                 SuspendReason::Person(why) => Some(why),
                 _ => None,
             },
-            over_quota: matches!(held.reason, SuspendReason::Quota(..)),
-            limited: match held.reason {
+            over_quota: matches!(suspended.reason, SuspendReason::Quota(..)),
+            limited: match suspended.reason {
                 SuspendReason::Quota(_, what) => Some(what),
                 _ => None,
             },
-            gpu_lost: held.reason == SuspendReason::Lost,
-            waits_for: match held.reason {
+            gpu_lost: suspended.reason == SuspendReason::Lost,
+            waits_for: match suspended.reason {
                 SuspendReason::Places => Some(WaitsFor::UserPlaces),
                 SuspendReason::OthersGpus => Some(WaitsFor::OthersGpus),
                 _ => None,

@@ -104,7 +104,7 @@ impl History {
     pub(super) fn has_overhead(&mut self, books: &Books, client: ClientId, bytes: u64) {
         // Of a whole process this is what it takes beyond its own word, which it may change.
         let mut tasks = books.ledger.tasks_of(client);
-        if tasks.any(|(_, held)| held.whole_process) {
+        if tasks.any(|(_, holding)| holding.whole_process) {
             return;
         }
         if let Some(program) = books.clients.program(client) {
@@ -163,13 +163,13 @@ impl History {
 
     /// A task ends, if it is in the ledger still.
     pub(super) fn task_ends(&mut self, books: &Books, key: TaskKey, now: Duration) {
-        let Some(held) = books.ledger.task(key) else {
+        let Some(holding) = books.ledger.task(key) else {
             return;
         };
-        let lasted = now.saturating_sub(held.granted);
-        self.work_ended.insert(held.gpu, now);
+        let lasted = now.saturating_sub(holding.granted);
+        self.work_ended.insert(holding.gpu, now);
         self.tasks.ended(key, lasted);
-        if held.running {
+        if holding.running {
             self.had_tasks_for(books, key.client, lasted, now);
         }
     }
@@ -178,11 +178,11 @@ impl History {
     /// whole processes.
     pub(super) fn process_ends(&mut self, books: &Books, client: ClientId, now: Duration) {
         let mut had_tasks_for = Duration::ZERO;
-        for (key, held) in books.ledger.tasks_of(client) {
-            self.work_ended.insert(held.gpu, now);
-            let lasted = now.saturating_sub(held.granted);
+        for (key, holding) in books.ledger.tasks_of(client) {
+            self.work_ended.insert(holding.gpu, now);
+            let lasted = now.saturating_sub(holding.granted);
             self.tasks.ended(key, lasted);
-            had_tasks_for += if held.running { lasted } else { Duration::ZERO };
+            had_tasks_for += if holding.running { lasted } else { Duration::ZERO };
         }
         self.had_tasks_for(books, client, had_tasks_for, now);
         self.program_ends(books, client);
@@ -227,8 +227,8 @@ impl History {
             let members: Vec<ClientId> = members.map(|(client, _)| client).collect();
             let tasks = members.iter().flat_map(|client| books.ledger.tasks_of(*client));
             let running: Duration = tasks
-                .filter(|(_, held)| held.running)
-                .map(|(_, held)| now.saturating_sub(held.granted))
+                .filter(|(_, holding)| holding.running)
+                .map(|(_, holding)| now.saturating_sub(holding.granted))
                 .sum();
             JobView {
                 job: job.job,
@@ -282,8 +282,8 @@ fn bytes_of(books: &Books, job: UsersJob) -> Vec<u64> {
     let gpus = books.ledger.gpus();
     let mut bytes = vec![0; gpus.len()];
     for (client, _) in books.clients.of_slurm_job(job) {
-        for (_, held) in books.ledger.tasks_of(client) {
-            bytes[held.gpu] += held.reserved;
+        for (_, holding) in books.ledger.tasks_of(client) {
+            bytes[holding.gpu] += holding.reserved;
         }
         for gpu in books.ledger.contexts_of(client) {
             bytes[gpu] += gpus[gpu].context_bytes;

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 
 use super::record::RememberedProgram;
-use crate::broker::program::Program;
+use crate::broker::program::ProgramId;
 use crate::client::ClientId;
 
 /// Most programs that are remembered.
@@ -21,7 +21,7 @@ const MAX_PROGRAMS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 /// What programs took beside their tasks.
 #[derive(Debug)]
 pub(super) struct Overheads {
-    known: LruCache<Program, u64>,
+    known: LruCache<ProgramId, u64>,
     /// The most that living processes were seen to have on one GPU.
     seen: BTreeMap<ClientId, u64>,
     has_learned: bool,
@@ -38,14 +38,14 @@ impl Default for Overheads {
 }
 
 impl Overheads {
-    pub(super) fn of(&mut self, program: Program) -> u64 {
+    pub(super) fn of(&mut self, program: ProgramId) -> u64 {
         let any = self.known.get(&program.whatever()).copied();
         let same = self.known.get(&program).copied();
         same.or(any).unwrap_or(0)
     }
 
     /// A process of the program has so many bytes. Others need not wait for its end to know.
-    pub(super) fn record(&mut self, client: ClientId, program: Program, bytes: u64) {
+    pub(super) fn record(&mut self, client: ClientId, program: ProgramId, bytes: u64) {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
         for program in program.kinds() {
@@ -55,7 +55,7 @@ impl Overheads {
     }
 
     /// A process is gone: one that took less than those before brings it down half-way.
-    pub(super) fn ended(&mut self, client: ClientId, program: Option<Program>) {
+    pub(super) fn ended(&mut self, client: ClientId, program: Option<ProgramId>) {
         // Of one that was never looked at nothing is known.
         let (Some(most), Some(program)) = (self.seen.remove(&client), program) else {
             return;
@@ -66,7 +66,7 @@ impl Overheads {
         }
     }
 
-    fn note(&mut self, program: Program, bytes: u64) {
+    fn note(&mut self, program: ProgramId, bytes: u64) {
         self.has_learned |= self.known.put(program, bytes) != Some(bytes);
     }
 
@@ -85,7 +85,7 @@ impl Overheads {
     /// What is remembered, those used last coming last.
     pub(super) fn remembered(&mut self) -> Vec<RememberedProgram> {
         self.has_learned = false;
-        let one = |(program, bytes): (&Program, &u64)| RememberedProgram {
+        let one = |(program, bytes): (&ProgramId, &u64)| RememberedProgram {
             program: *program,
             overhead_bytes: *bytes,
         };
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn more_counts_at_once_and_less_half_when_the_process_ends() {
         let mut overheads = Overheads::default();
-        let program = Program::new(1);
+        let program = ProgramId::new(1);
         assert_eq!(overheads.of(program), 0);
         overheads.record(1, program, 100);
         overheads.record(1, program, 60);
@@ -113,13 +113,13 @@ mod tests {
         assert_eq!(overheads.of(program), 60);
         overheads.ended(3, Some(program));
         assert_eq!(overheads.of(program), 60, "nobody looked at it");
-        assert_eq!(overheads.of(Program::new(2)), 0);
+        assert_eq!(overheads.of(ProgramId::new(2)), 0);
     }
 
     #[test]
     fn processes_with_the_same_arguments_say_more_than_others() {
         let mut overheads = Overheads::default();
-        let with = |arguments| Program::new(1).called_with(arguments);
+        let with = |arguments| ProgramId::new(1).called_with(arguments);
         overheads.record(1, with(1), 100);
         overheads.record(2, with(2), 20);
         assert_eq!(
@@ -138,15 +138,15 @@ mod tests {
     fn what_is_remembered_can_be_handed_on() {
         let mut overheads = Overheads::default();
         for program in [1, 2] {
-            overheads.record(program, Program::new(program), 5 * program);
+            overheads.record(program, ProgramId::new(program), 5 * program);
         }
         assert!(overheads.has_learned());
         let mut next = Overheads::default();
         next.recall(&overheads.remembered());
         assert!(!overheads.has_learned() && !next.has_learned());
         assert_eq!(next.remembered(), overheads.remembered());
-        assert_eq!((next.of(Program::new(1)), next.of(Program::new(2))), (5, 10));
-        overheads.record(2, Program::new(2), 9);
+        assert_eq!((next.of(ProgramId::new(1)), next.of(ProgramId::new(2))), (5, 10));
+        overheads.record(2, ProgramId::new(2), 9);
         assert!(!overheads.has_learned(), "as before");
     }
 
@@ -154,12 +154,12 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut overheads = Overheads::default();
         for program in 0..=MAX_PROGRAMS.get() as u64 {
-            overheads.record(program, Program::new(program), 5);
-            overheads.ended(program, Some(Program::new(program)));
+            overheads.record(program, ProgramId::new(program), 5);
+            overheads.ended(program, Some(ProgramId::new(program)));
         }
         assert!(overheads.seen.is_empty());
         assert_eq!(
-            (overheads.of(Program::new(0)), overheads.of(Program::new(1))),
+            (overheads.of(ProgramId::new(0)), overheads.of(ProgramId::new(1))),
             (0, 5)
         );
     }

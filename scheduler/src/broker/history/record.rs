@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::broker::program::Program;
+use crate::broker::program::ProgramId;
 
 /// What a broker has learned of programs and their tasks. Those used last come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Remembered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RememberedTask {
     #[serde(flatten)]
-    pub(super) program: Program,
+    pub(super) program: ProgramId,
     pub(super) site: u32,
     pub(super) label: String,
     pub(super) size: u64,
@@ -31,6 +31,6 @@ pub(super) struct RememberedTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RememberedProgram {
     #[serde(flatten)]
-    pub(super) program: Program,
+    pub(super) program: ProgramId,
     pub(super) overhead_bytes: u64,
 }

@@ -1,7 +1,7 @@
 //! How long tasks took when they ran before, and how far they grew, by program and site: of runs with the
 //! same arguments where there were any, else of all.
 //!
-//! Whoever runs the broker says what a program is ([`Program`]), not the client. What is remembered is
+//! Whoever runs the broker says what a program is ([`ProgramId`]), not the client. What is remembered is
 //! bounded.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
 use super::record::RememberedTask;
-use crate::broker::program::Program;
+use crate::broker::program::ProgramId;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
@@ -25,7 +25,7 @@ const MAX_LASTED: Duration = Duration::from_secs(1 << 40);
 /// A task of a program, with a need of about this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::broker) struct TaskKind {
-    program: Program,
+    program: ProgramId,
     site: u32,
     label: Text,
     /// Bytes of the need, rounded down to an eighth.
@@ -34,7 +34,7 @@ pub(in crate::broker) struct TaskKind {
 
 impl TaskKind {
     /// The kind of task that a request of the program stands for.
-    pub(in crate::broker) fn of(program: Program, request: &Request) -> TaskKind {
+    pub(in crate::broker) fn of(program: ProgramId, request: &Request) -> TaskKind {
         TaskKind {
             program,
             site: request.site,
@@ -63,7 +63,7 @@ pub(super) struct TaskRecord {
 
 /// A running task: its kind, and how far it has grown.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct RunningTask {
     kind: TaskKind,
     began_bytes: u64,
     grown_bytes: u64,
@@ -73,7 +73,7 @@ struct Run {
 #[derive(Debug)]
 pub(super) struct TaskHistory {
     known: LruCache<TaskKind, TaskRecord>,
-    running: HashMap<TaskKey, Run>,
+    running: HashMap<TaskKey, RunningTask>,
     /// The mean of all that ended, the later weighing more: what is expected of unknown tasks.
     mean: Option<Duration>,
     has_learned: bool,
@@ -125,7 +125,7 @@ impl TaskHistory {
 
     /// A task was granted these bytes.
     pub(super) fn began(&mut self, key: TaskKey, kind: TaskKind, bytes: u64) {
-        let run = Run {
+        let run = RunningTask {
             kind,
             began_bytes: bytes,
             grown_bytes: 0,
@@ -239,7 +239,7 @@ mod tests {
             first: 0,
             label: Text::default(),
         };
-        TaskKind::of(Program::new(program), &request)
+        TaskKind::of(ProgramId::new(program), &request)
     }
 
     fn key(task: u64) -> TaskKey {
@@ -290,7 +290,7 @@ mod tests {
     fn runs_with_the_same_arguments_say_more_than_others() {
         let mut history = TaskHistory::default();
         let with = |arguments| TaskKind {
-            program: Program::new(1).called_with(arguments),
+            program: ProgramId::new(1).called_with(arguments),
             ..kind(1, 1000)
         };
         let lasted =

@@ -12,14 +12,14 @@ use mgb_probe::Numbering;
 use mgb_probe::wire::{FIRST, NUMBERED, Reply, Request};
 
 use super::answer::Answer;
-use super::clients::{Client, Clients, JobOfUser};
+use super::clients::{ClientState, Clients, JobOfUser};
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::journal::{Numbered, Standing};
 use crate::ledger::TaskKey;
 
 pub(super) use orders::{Follower, JobOrder};
-use orders::{JobOrders, Part};
+use orders::{JobOrders, JobRole};
 use placements::Placements;
 pub(super) use placing::Placing;
 
@@ -78,7 +78,7 @@ impl Jobs {
 
     /// The process, and those that have its job's order with it.
     pub(super) fn kin(&self, clients: &Clients, client: ClientId) -> Vec<ClientId> {
-        let job = clients.get(client).map_or((0, 0), Client::job_of_user);
+        let job = clients.get(client).map_or((0, 0), ClientState::job_of_user);
         let members = self.orders.members(job);
         let members = members.filter(|members| members.contains(&client));
         members.map_or_else(|| vec![client], |members| members.iter().copied().collect())
@@ -98,9 +98,9 @@ impl Jobs {
             return Follow::IsPlaced;
         };
         match self.orders.part(job, client) {
-            Part::First => Follow::IsPlaced,
-            Part::Ordered(order) => Follow::Answered(reply(order, request)),
-            Part::Waits => {
+            JobRole::First => Follow::IsPlaced,
+            JobRole::Ordered(order) => Follow::Answered(reply(order, request)),
+            JobRole::Waits => {
                 self.orders.follow(Follower {
                     job,
                     client,

@@ -61,7 +61,7 @@ pub(in crate::broker) struct Follower {
 }
 
 #[derive(Debug)]
-enum Job {
+enum JobOrderState {
     /// This task is the first, and waits.
     Waits(TaskKey),
     /// The order, and the processes that have it.
@@ -70,7 +70,7 @@ enum Job {
 
 /// What a process is to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum JobRole {
     /// The process is the first of its job.
     First,
     /// Another one is the first, and waits.
@@ -82,7 +82,7 @@ pub(super) enum Part {
 /// All jobs of which a process has begun, or waits to begin.
 #[derive(Debug, Default)]
 pub(super) struct JobOrders {
-    jobs: BTreeMap<JobOfUser, Job>,
+    jobs: BTreeMap<JobOfUser, JobOrderState>,
     followers: Vec<Follower>,
     /// Whether an order came or ended since it was last asked.
     changed: bool,
@@ -90,20 +90,20 @@ pub(super) struct JobOrders {
 
 impl JobOrders {
     /// A process of the job begins.
-    pub(super) fn part(&mut self, job: JobOfUser, client: ClientId) -> Part {
+    pub(super) fn part(&mut self, job: JobOfUser, client: ClientId) -> JobRole {
         match self.jobs.get_mut(&job) {
-            None => Part::First,
-            Some(Job::Waits(_)) => Part::Waits,
-            Some(Job::Ordered(order, members)) => {
+            None => JobRole::First,
+            Some(JobOrderState::Waits(_)) => JobRole::Waits,
+            Some(JobOrderState::Ordered(order, members)) => {
                 members.insert(client);
-                Part::Ordered(*order)
+                JobRole::Ordered(*order)
             }
         }
     }
 
     /// The task of the job's first process waits.
     pub(super) fn lead(&mut self, job: JobOfUser, key: TaskKey) {
-        self.jobs.insert(job, Job::Waits(key));
+        self.jobs.insert(job, JobOrderState::Waits(key));
     }
 
     /// A request waits for the order.
@@ -122,23 +122,24 @@ impl JobOrders {
         let followers: Vec<Follower> = self.followers.extract_if(.., is_its).collect();
         self.changed = true;
         let members = followers.iter().map(|follower| follower.client).chain([client]);
-        self.jobs.insert(job, Job::Ordered(order, members.collect()));
+        self.jobs
+            .insert(job, JobOrderState::Ordered(order, members.collect()));
         followers
     }
 
     /// The job's order, once there is one.
     pub(super) fn ordered(&self, job: JobOfUser) -> Option<JobOrder> {
         match self.jobs.get(&job)? {
-            Job::Waits(_) => None,
-            Job::Ordered(order, _) => Some(*order),
+            JobOrderState::Waits(_) => None,
+            JobOrderState::Ordered(order, _) => Some(*order),
         }
     }
 
     /// The orders of all jobs that have one.
     pub(super) fn orders(&self) -> impl Iterator<Item = (JobOfUser, JobOrder)> + '_ {
         self.jobs.iter().filter_map(|(job, is)| match is {
-            Job::Waits(_) => None,
-            Job::Ordered(order, _) => Some((*job, *order)),
+            JobOrderState::Waits(_) => None,
+            JobOrderState::Ordered(order, _) => Some((*job, *order)),
         })
     }
 
@@ -156,23 +157,23 @@ impl JobOrders {
     /// An order of an earlier broker's, as long as a process has it.
     pub(super) fn bring_in(&mut self, job: JobOfUser, order: JobOrder, members: BTreeSet<ClientId>) {
         if !members.is_empty() {
-            self.jobs.insert(job, Job::Ordered(order, members));
+            self.jobs.insert(job, JobOrderState::Ordered(order, members));
         }
     }
 
     /// The processes that have the job's order.
     pub(super) fn members(&self, job: JobOfUser) -> Option<&BTreeSet<ClientId>> {
         match self.jobs.get(&job)? {
-            Job::Waits(_) => None,
-            Job::Ordered(_, members) => Some(members),
+            JobOrderState::Waits(_) => None,
+            JobOrderState::Ordered(_, members) => Some(members),
         }
     }
 
     /// Forgets first processes that wait no more and were not placed. Returns who waited for them.
     pub(super) fn replace_leaders(&mut self, waits: impl Fn(TaskKey) -> bool) -> Vec<Follower> {
         self.jobs.retain(|_, job| match job {
-            Job::Waits(key) => waits(*key),
-            Job::Ordered(..) => true,
+            JobOrderState::Waits(key) => waits(*key),
+            JobOrderState::Ordered(..) => true,
         });
         let jobs = &self.jobs;
         let is_left = |follower: &mut Follower| !jobs.contains_key(&follower.job);
@@ -203,8 +204,8 @@ impl JobOrders {
     /// The process is gone, or another program now.
     pub(super) fn leave(&mut self, client: ClientId) {
         self.jobs.retain(|_, job| match job {
-            Job::Waits(key) => key.client != client,
-            Job::Ordered(_, members) => {
+            JobOrderState::Waits(key) => key.client != client,
+            JobOrderState::Ordered(_, members) => {
                 members.remove(&client);
                 self.changed |= members.is_empty();
                 !members.is_empty()

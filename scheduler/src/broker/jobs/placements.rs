@@ -10,7 +10,7 @@ use crate::journal::Placed;
 
 /// The GPUs that a job was given, and its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Placement {
+struct JobPlacement {
     /// The GPUs of the job.
     gpus: GpuSet,
     /// Who asked for it, and the job's processes.
@@ -20,7 +20,7 @@ struct Placement {
 /// The GPUs of jobs that use several.
 #[derive(Debug, Default)]
 pub(super) struct Placements {
-    jobs: BTreeMap<JobOfUser, Placement>,
+    jobs: BTreeMap<JobOfUser, JobPlacement>,
     /// Whether a choice was made or ended, or has other members, since it was last asked.
     changed: bool,
 }
@@ -39,13 +39,13 @@ impl Placements {
     /// A job was given GPUs, for which a process of it asked, or one that becomes it.
     pub(super) fn give(&mut self, job: JobOfUser, gpus: GpuSet, asker: ClientId) {
         let members = BTreeSet::from([asker]);
-        self.jobs.insert(job, Placement { gpus, members });
+        self.jobs.insert(job, JobPlacement { gpus, members });
         self.changed = true;
     }
 
     /// How many jobs have the GPU.
     pub(super) fn jobs_on(&self, gpu: usize) -> usize {
-        let on = |place: &&Placement| place.gpus.contains(gpu);
+        let on = |place: &&JobPlacement| place.gpus.contains(gpu);
         self.jobs.values().filter(on).count()
     }
 
@@ -72,7 +72,7 @@ impl Placements {
 
     /// All placements, as they are written down.
     pub(super) fn all(&self) -> Vec<Placed> {
-        let placed = |(&(uid, job), place): (&JobOfUser, &Placement)| Placed {
+        let placed = |(&(uid, job), place): (&JobOfUser, &JobPlacement)| Placed {
             uid,
             job,
             gpus: place.gpus.bits(),
@@ -98,7 +98,7 @@ impl Placements {
             if !members.is_empty() {
                 self.jobs.insert(
                     (*uid, *job),
-                    Placement {
+                    JobPlacement {
                         gpus: GpuSet::from_bits(*gpus),
                         members,
                     },

@@ -6,7 +6,7 @@ use mgb_probe::wire::{Reply, Request};
 use super::Jobs;
 use crate::broker::answer::bad;
 use crate::broker::books::Books;
-use crate::broker::clients::Client;
+use crate::broker::clients::ClientState;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 
@@ -31,7 +31,7 @@ impl Jobs {
         client: ClientId,
         request: &Request,
     ) -> Placing {
-        let Some(uid) = books.clients.get(client).map(Client::uid) else {
+        let Some(uid) = books.clients.get(client).map(ClientState::uid) else {
             return Placing::Answered(Reply::Unknown);
         };
         let (job, count) = ((uid, request.task), request.bytes);
@@ -94,13 +94,13 @@ mod tests {
 
     /// A job: its GPUs in the order of their numbers, what it takes on each, and how many it has by now.
     #[derive(Clone, Debug)]
-    struct Job {
+    struct PlacedJob {
         gpus: GpuSet,
         bytes: Vec<u64>,
         has: usize,
     }
 
-    impl Job {
+    impl PlacedJob {
         fn gpu(&self, at: usize) -> usize {
             self.gpus.iter().nth(at).expect("one of its GPUs")
         }
@@ -116,13 +116,13 @@ mod tests {
             order in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
         ) {
             let mut places = Placements::default();
-            let mut running: Vec<Job> = Vec::new();
+            let mut running: Vec<PlacedJob> = Vec::new();
             for (number, (count, bytes)) in jobs.into_iter().enumerate() {
                 let count = count.min(gpus);
                 let load = (0..gpus).map(|gpu| (places.jobs_on(gpu), gpu)).collect();
                 let gpus = best(load, count).expect("there are as many");
                 places.give((0, number as u64), gpus, number as u64);
-                running.push(Job { gpus, bytes: bytes[..count].to_vec(), has: 0 });
+                running.push(PlacedJob { gpus, bytes: bytes[..count].to_vec(), has: 0 });
             }
             let mut free = vec![100u64; gpus];
             let mut order = order.iter().cycle();

@@ -11,7 +11,7 @@ use crate::client::ClientId;
 
 /// What a client has on a GPU where it is to have nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::broker) struct Leaving {
+pub(in crate::broker) struct LeavingBytes {
     /// Bytes of its tasks there.
     pub(in crate::broker) bytes: u64,
     /// Those of them that stay for as long as the process lives.
@@ -20,7 +20,7 @@ pub(in crate::broker) struct Leaving {
     pub(in crate::broker) evicted: bool,
 }
 
-impl Leaving {
+impl LeavingBytes {
     /// What keeps the memory there if it cannot be ordered out now; `None`: nothing that is known yet.
     pub(in crate::broker) fn hindrance(&self, agent: &Agent, idle: Option<Duration>) -> Option<Hindrance> {
         if agent.is_deaf && !self.evicted {
@@ -37,23 +37,27 @@ impl Leaving {
 }
 
 /// What clients have on GPUs where they are to have nothing: they are suspended, or the GPUs drained.
-pub(in crate::broker) fn leaving(books: &Books) -> BTreeMap<(ClientId, usize), Leaving> {
-    let mut left = BTreeMap::<(ClientId, usize), Leaving>::new();
+pub(in crate::broker) fn leaving(books: &Books) -> BTreeMap<(ClientId, usize), LeavingBytes> {
+    let mut left = BTreeMap::<(ClientId, usize), LeavingBytes>::new();
     let control = &books.control;
     if control.suspends_none() && control.drained().is_empty() {
         return left;
     }
-    for (key, held) in books.ledger.tasks() {
-        if control.drained().contains(held.gpu) || books.is_suspended(key.client) {
-            let there = left.entry((key.client, held.gpu)).or_default();
-            there.bytes += held.reserved;
-            there.declared += if held.whole_process { held.reserved } else { 0 };
+    for (key, holding) in books.ledger.tasks() {
+        if control.drained().contains(holding.gpu) || books.is_suspended(key.client) {
+            let there = left.entry((key.client, holding.gpu)).or_default();
+            there.bytes += holding.reserved;
+            there.declared += if holding.whole_process {
+                holding.reserved
+            } else {
+                0
+            };
         }
     }
     left.retain(|_, there| there.bytes > 0);
     for ((client, _), there) in &mut left {
         let mut tasks = books.ledger.tasks_of(*client);
-        there.evicted = tasks.any(|(_, held)| held.evicted > 0);
+        there.evicted = tasks.any(|(_, holding)| holding.evicted > 0);
     }
     left
 }

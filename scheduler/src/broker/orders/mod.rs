@@ -20,7 +20,7 @@ use crate::ledger::Ledger;
 pub(super) use agent::Agent;
 pub use agent::OrderTo;
 use agent::{OpenOrder, SwapOrder};
-pub(super) use hindrances::{Leaving, Leavings, leaving};
+pub(super) use hindrances::{LeavingBytes, Leavings, leaving};
 pub(super) use moves::Moves;
 
 /// How long a client may take to obey, beside a second for each gibibyte.
@@ -308,7 +308,7 @@ impl Orders {
             }
         }
         for (key, arrival) in ledger.arrivals() {
-            let from = ledger.task(key).map_or(arrival.gpu, |held| held.gpu);
+            let from = ledger.task(key).map_or(arrival.gpu, |holding| holding.gpu);
             if let Some(agent) = self.agents.get_mut(&key.client) {
                 agent.open = Some(OpenOrder {
                     number: arrival.order,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::balance::{self, Move, Mover, Place, SETTLED};
+use crate::balance::{self, GpuLoad, Move, Mover, SETTLED};
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
@@ -97,7 +97,7 @@ impl Moves {
     pub(in crate::broker) fn shuffled(
         &mut self,
         movers: &[Mover],
-        places: &[Place],
+        places: &[GpuLoad],
         every: Duration,
         now: Duration,
     ) -> Option<Move> {

@@ -76,9 +76,9 @@ impl Pending {
             0
         };
         let begins = self.waiters[..among].iter().zip(&self.begins);
-        let held = begins.filter(|(waiter, _)| !waiter.contexts.is_empty());
-        let held = held.map(|(_, waiting)| waiting);
-        held.chain(&self.grows).map(Box::as_ref)
+        let of_holders = begins.filter(|(waiter, _)| !waiter.contexts.is_empty());
+        let of_holders = of_holders.map(|(_, waiting)| waiting);
+        of_holders.chain(&self.grows).map(Box::as_ref)
     }
 
     /// Requests for a GPU of their own that came at that time or before.

@@ -6,7 +6,7 @@ use mgb_probe::wire::{Op, Request, Text};
 use super::*;
 use crate::gpu_set::GpuSet;
 use crate::policies::Waiter;
-use crate::sms::Launch;
+use crate::sms::TaskLaunch;
 
 fn waiting(op: Op, client: ClientId, task: u64, cell: usize) -> Waiting {
     Waiting {
@@ -41,7 +41,7 @@ fn waiter(waiting: &Waiting) -> Waiter {
         contexts: GpuSet::EMPTY,
         alone: false,
         bytes: waiting.bytes,
-        launch: Launch::of(&waiting.request.need),
+        launch: TaskLaunch::of(&waiting.request.need),
         since: waiting.since,
         expected: Duration::MAX,
         priority: 0,

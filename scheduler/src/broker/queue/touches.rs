@@ -38,12 +38,12 @@ impl Touches {
     pub(in crate::broker) fn can_go_on(
         &self,
         key: TaskKey,
-        held: &Holding,
+        holding: &Holding,
         asking: &[(TaskKey, u32)],
         is_busy: bool,
         now: Duration,
     ) -> bool {
-        let Some(touch) = self.0.get(&key).filter(|_| held.running) else {
+        let Some(touch) = self.0.get(&key).filter(|_| holding.running) else {
             return false;
         };
         let waits = asking

@@ -7,7 +7,7 @@ use crate::broker::jobs::Jobs;
 use crate::broker::queue::RequestQueue;
 use crate::broker::reserve::Reserve;
 use crate::broker::snapshot::{Snapshot, WHOLE};
-use crate::deadlock::Holder;
+use crate::deadlock::GpuProcess;
 use crate::ledger::{Colocation, Ledger};
 use crate::policies::GpuState;
 
@@ -48,9 +48,9 @@ impl Round<'_> {
             })
             .collect();
         for key in &snapshot.leased {
-            if let Some(held) = ledger.task(*key) {
-                let state = &mut states[held.gpu];
-                state.warps = state.warps.saturating_sub(held.warps);
+            if let Some(holding) = ledger.task(*key) {
+                let state = &mut states[holding.gpu];
+                state.warps = state.warps.saturating_sub(holding.warps);
             }
         }
         for waiting in queue.pending.grows() {
@@ -65,7 +65,7 @@ impl Round<'_> {
             }
         }
         for (client, gpu) in ledger.computing() {
-            let is_still = |holder: &Holder| (holder.client, holder.gpu) == (client, gpu) && holder.still;
+            let is_still = |holder: &GpuProcess| (holder.client, holder.gpu) == (client, gpu) && holder.still;
             states[gpu].resting &= self.holders.iter().any(is_still);
         }
         note_activity(ledger, snapshot, &mut states);
@@ -77,16 +77,16 @@ impl Round<'_> {
 fn note_activity(ledger: &Ledger, snapshot: &Snapshot, states: &mut [GpuState]) {
     let mut idle = vec![0u64; states.len()];
     let mut entries = snapshot.activity.iter().peekable();
-    for (key, held) in ledger.tasks().filter(|(_, held)| held.warps > 0) {
+    for (key, holding) in ledger.tasks().filter(|(_, holding)| holding.warps > 0) {
         while entries.next_if(|entry| entry.client < key.client).is_some() {}
         // An entry of each GPU, of which there are few.
         let own = entries.clone().take_while(|entry| entry.client == key.client);
         let active = own
-            .filter(|entry| entry.gpu == held.gpu)
+            .filter(|entry| entry.gpu == holding.gpu)
             .map(|entry| entry.part)
             .next();
         let part = WHOLE - active.unwrap_or(WHOLE).min(WHOLE);
-        idle[held.gpu] += held.warps * u64::from(part) / u64::from(WHOLE);
+        idle[holding.gpu] += holding.warps * u64::from(part) / u64::from(WHOLE);
     }
     for (state, idle) in states.iter_mut().zip(idle) {
         state.active_warps = state.active_warps.saturating_sub(idle).min(state.warps);

@@ -7,13 +7,13 @@ use crate::broker::books::Books;
 use crate::broker::orders::Orders;
 use crate::broker::queue::{RequestQueue, Waiting};
 use crate::client::ClientId;
-use crate::deadlock::{self, Blocked, Holder};
+use crate::deadlock::{self, Blocked, GpuProcess};
 use crate::gpu_set::GpuSet;
 use crate::ledger::{Holding, TaskKey};
 use crate::policies::HOLDER_PATIENCE;
 
 /// The tasks of a process and its requests, looked up once for all its GPUs.
-struct Process<'a> {
+struct ProcessTasks<'a> {
     client: ClientId,
     tasks: Vec<(TaskKey, &'a Holding)>,
     /// The tasks that its requests are for, and the threads that asked.
@@ -28,7 +28,7 @@ impl Round<'_> {
         books: &Books,
         queue: &RequestQueue,
         orders: &Orders,
-    ) -> (Vec<Holder>, GpuSet) {
+    ) -> (Vec<GpuProcess>, GpuSet) {
         if blocked(books, queue, self.now).is_empty() {
             let empty = books.ledger.without_memory();
             debug_assert_eq!(empty, self.find_stalled(books, queue, orders));
@@ -55,12 +55,12 @@ impl Round<'_> {
         books: &Books,
         queue: &RequestQueue,
         orders: &Orders,
-    ) -> Vec<Holder> {
+    ) -> Vec<GpuProcess> {
         let mut waiting: Vec<&Waiting> = queue.pending.of_holders().collect();
         waiting.sort_by_key(|waiting| waiting.client);
         let mut tasks = books.ledger.tasks().peekable();
         let mut holders = Vec::new();
-        let mut process: Option<Process<'_>> = None;
+        let mut process: Option<ProcessTasks<'_>> = None;
         for (client, gpu, _) in books.ledger.contexts() {
             let process = match &mut process {
                 Some(process) if process.client == client => process,
@@ -72,7 +72,7 @@ impl Round<'_> {
                     }
                     let from = waiting.partition_point(|waiting| waiting.client < client);
                     let own_requests = waiting[from..].iter().take_while(|one| one.client == client);
-                    other.insert(Process {
+                    other.insert(ProcessTasks {
                         client,
                         tasks: own,
                         asking: own_requests
@@ -86,37 +86,47 @@ impl Round<'_> {
         holders
     }
 
-    fn holder(&self, process: &Process<'_>, gpu: usize, queue: &RequestQueue, orders: &Orders) -> Holder {
+    fn holder(
+        &self,
+        process: &ProcessTasks<'_>,
+        gpu: usize,
+        queue: &RequestQueue,
+        orders: &Orders,
+    ) -> GpuProcess {
         let client = process.client;
-        let here = || process.tasks.iter().filter(|(_, held)| held.gpu == gpu);
+        let here = || process.tasks.iter().filter(|(_, holding)| holding.gpu == gpu);
         let (mut reserved, mut swappable) = (0, 0);
         let (mut present, mut alone) = (false, false);
-        for (_, held) in here() {
-            present |= held.is_present();
-            alone |= held.keeps_others_out();
-            reserved += held.charged();
-            swappable += if held.whole_process { 0 } else { held.reserved };
+        for (_, holding) in here() {
+            present |= holding.is_present();
+            alone |= holding.keeps_others_out();
+            reserved += holding.charged();
+            swappable += if holding.whole_process {
+                0
+            } else {
+                holding.reserved
+            };
         }
         if orders.cannot_swap(client, gpu) {
             swappable = 0;
         }
         let ordered = orders.is_to_swap(client) || orders.is_leaving(client, gpu);
         let is_busy = self.snapshot.busy.contains(&(client, gpu));
-        let can_go_on = |key, held: &Holding| {
+        let can_go_on = |key, holding: &Holding| {
             queue
                 .touches
-                .can_go_on(key, held, &process.asking, is_busy, self.now)
+                .can_go_on(key, holding, &process.asking, is_busy, self.now)
         };
         // Whether the process waits, and none of its tasks on the GPU that count can go on.
         let waits = |counts: fn(&Holding) -> bool| {
             !ordered
                 && !process.asking.is_empty()
                 && here()
-                    .filter(|(_, held)| counts(held))
-                    .all(|(key, held)| !can_go_on(*key, held))
+                    .filter(|(_, holding)| counts(holding))
+                    .all(|(key, holding)| !can_go_on(*key, holding))
         };
-        let waits_with_room = waits(|held| held.charged() > 0 || held.keeps_others_out());
-        Holder {
+        let waits_with_room = waits(|holding| holding.charged() > 0 || holding.keeps_others_out());
+        GpuProcess {
             client,
             gpu,
             reserved,
@@ -129,7 +139,7 @@ impl Round<'_> {
     }
 }
 
-fn stalled(books: &Books, queue: &RequestQueue, holders: &[Holder], now: Duration) -> GpuSet {
+fn stalled(books: &Books, queue: &RequestQueue, holders: &[GpuProcess], now: Duration) -> GpuSet {
     deadlock::stalled(holders, &blocked(books, queue, now), &rooms(books, &[]))
 }
 
@@ -145,7 +155,7 @@ pub(in crate::broker) fn blocked(books: &Books, queue: &RequestQueue, now: Durat
         bytes: waiting.bytes,
         own: if waiting.grows() {
             let task = books.ledger.task(waiting.key());
-            task.map_or(0, |held| held.reserved)
+            task.map_or(0, |holding| holding.reserved)
         } else {
             0
         },

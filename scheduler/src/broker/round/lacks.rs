@@ -7,7 +7,7 @@ use crate::broker::orders::Orders;
 use crate::broker::queue::{RequestQueue, Waiting};
 use crate::broker::snapshot::{Activity, Snapshot};
 use crate::eviction::flexgpu::Busy;
-use crate::eviction::{Idle, Lack};
+use crate::eviction::{IdleProcess, Lack};
 use crate::ledger::Colocation;
 
 /// Requests that are looked at, the longest wait first: there may be thousands.
@@ -55,7 +55,12 @@ impl Round<'_> {
     }
 
     /// The processes that have no work on a GPU where they have memory that can leave.
-    pub(in crate::broker) fn idle(&self, books: &Books, queue: &RequestQueue, orders: &Orders) -> Vec<Idle> {
+    pub(in crate::broker) fn idle(
+        &self,
+        books: &Books,
+        queue: &RequestQueue,
+        orders: &Orders,
+    ) -> Vec<IdleProcess> {
         let mut entries = self.snapshot.activity.iter().peekable();
         let mut idle = Vec::new();
         for holder in self.all_holders(books, queue, orders) {
@@ -72,7 +77,7 @@ impl Round<'_> {
                 continue;
             };
             if holder.swappable > 0 && !holder.alone {
-                idle.push(Idle {
+                idle.push(IdleProcess {
                     client: holder.client,
                     gpu: holder.gpu,
                     bytes: holder.swappable,

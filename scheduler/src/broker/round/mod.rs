@@ -18,11 +18,11 @@ use super::orders::Orders;
 use super::queue::{RequestQueue, Waiting};
 use super::snapshot::Snapshot;
 use crate::client::ClientId;
-use crate::deadlock::{Holder, Room};
+use crate::deadlock::{GpuProcess, GpuRoom};
 use crate::gpu_set::GpuSet;
 use crate::ledger::Ledger;
 use crate::policies::Waiter;
-use crate::sms::Launch;
+use crate::sms::TaskLaunch;
 
 pub(super) use holders::blocked;
 pub(super) use movers::cost_of_move;
@@ -39,7 +39,7 @@ pub(super) struct Round<'a> {
     /// Bytes that clients have mapped beyond their reservations.
     ahead: BTreeMap<(ClientId, usize), u64>,
     /// Every process on every GPU, where any of them waits.
-    holders: Vec<Holder>,
+    holders: Vec<GpuProcess>,
     /// GPUs on which no process that holds memory can go on by itself.
     stalled: GpuSet,
     answers: Vec<Answer>,
@@ -115,7 +115,7 @@ impl<'a> Round<'a> {
     }
 
     /// Every process on every GPU, where any of them waits.
-    pub(super) fn holders(&self) -> &[Holder] {
+    pub(super) fn holders(&self) -> &[GpuProcess] {
         &self.holders
     }
 
@@ -177,15 +177,15 @@ impl<'a> Round<'a> {
     }
 
     /// The rooms of all GPUs, as far as the driver shows them.
-    pub(super) fn rooms(&self, books: &Books) -> Vec<Room> {
+    pub(super) fn rooms(&self, books: &Books) -> Vec<GpuRoom> {
         rooms(books, &self.covered)
     }
 }
 
-fn rooms(books: &Books, covered: &[Option<u64>]) -> Vec<Room> {
+fn rooms(books: &Books, covered: &[Option<u64>]) -> Vec<GpuRoom> {
     let ledger = &books.ledger;
     let shown = |gpu: usize| covered.get(gpu).copied().flatten().unwrap_or(u64::MAX);
-    let room = |gpu: usize| Room {
+    let room = |gpu: usize| GpuRoom {
         left: ledger.room(gpu).min(shown(gpu)),
         // What libraries of those on the GPU have stays as long as they do.
         hidden: (ledger.room(gpu).saturating_sub(shown(gpu))).saturating_sub(ledger.taken(gpu)),
@@ -204,7 +204,7 @@ pub(super) fn waiter(books: &Books, waiting: &Waiting, expected: Duration) -> Wa
         contexts: books.ledger.context_gpus(waiting.client),
         alone: books.wants_alone(&waiting.request),
         bytes: waiting.expected_bytes,
-        launch: Launch::of(&waiting.request.need),
+        launch: TaskLaunch::of(&waiting.request.need),
         since: waiting.since,
         expected,
         priority: waiting.request.need.priority,

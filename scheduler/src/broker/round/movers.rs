@@ -1,7 +1,7 @@
 //! Puts the ledger, the queue and what was seen into the words of [`crate::balance`].
 
 use super::Round;
-use crate::balance::{Mover, Place};
+use crate::balance::{GpuLoad, Mover};
 use crate::broker::accounts::Accounts;
 use crate::broker::books::{Books, is_movable};
 use crate::broker::orders::Orders;
@@ -19,19 +19,19 @@ impl Round<'_> {
     ) -> Vec<Mover> {
         let ledger = &books.ledger;
         let mut movers = Vec::new();
-        for (key, held) in ledger.tasks().filter(|(_, held)| is_movable(held)) {
+        for (key, holding) in ledger.tasks().filter(|(_, holding)| is_movable(holding)) {
             let mut own = ledger.tasks_of(key.client);
             // What work a process has on a GPU is known, not that of each task: one of several moves only to
             // make room.
-            let is_only = own.all(|(other, there)| other == key || there.gpu != held.gpu);
+            let is_only = own.all(|(other, there)| other == key || there.gpu != holding.gpu);
             let agent = orders.free_agent(key.client, self.snapshot, self.now);
-            if agent.is_none() || held.reserved == 0 || queue.has(key) || ledger.arrival(key).is_some() {
+            if agent.is_none() || holding.reserved == 0 || queue.has(key) || ledger.arrival(key).is_some() {
                 continue;
             }
             let uid = books.clients.user(key.client);
             let moved = orders.moves.of(key);
             let cost = |to: usize| {
-                if held.may_go.contains(to) && accounts.may_be_on(uid, to) {
+                if holding.may_go.contains(to) && accounts.may_be_on(uid, to) {
                     cost_of_move(books, key, to)
                 } else {
                     u64::MAX
@@ -39,15 +39,15 @@ impl Round<'_> {
             };
             movers.push(Mover {
                 key,
-                gpu: held.gpu,
-                bytes: held.reserved,
+                gpu: holding.gpu,
+                bytes: holding.reserved,
                 work: if is_only {
-                    let is_its = |client, gpu| (client, gpu) == (key.client, held.gpu);
+                    let is_its = |client, gpu| (client, gpu) == (key.client, holding.gpu);
                     self.snapshot.work(|seen| is_its(seen.client, seen.gpu))
                 } else {
                     0
                 },
-                stays: self.now.saturating_sub(held.granted.max(moved.last)),
+                stays: self.now.saturating_sub(holding.granted.max(moved.last)),
                 times: moved.times,
                 costs: (0..ledger.gpus().len()).map(cost).collect(),
             });
@@ -56,10 +56,10 @@ impl Round<'_> {
     }
 
     /// The GPUs that tasks can be moved to.
-    pub(in crate::broker) fn places(&self, books: &Books) -> Vec<Place> {
+    pub(in crate::broker) fn places(&self, books: &Books) -> Vec<GpuLoad> {
         let ledger = &books.ledger;
         let alone = Colocation::of(ledger);
-        let place = |gpu: usize| Place {
+        let place = |gpu: usize| GpuLoad {
             room: ledger.room_to_begin(&self.covered, gpu),
             work: self.snapshot.work(|seen| seen.gpu == gpu),
             closed: books.control.closed().contains(gpu)

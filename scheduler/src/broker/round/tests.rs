@@ -5,13 +5,13 @@ use mgb_probe::Need;
 use mgb_probe::wire::{Op, Request, Text};
 
 use super::*;
-use crate::broker::rules::Rules;
-use crate::ledger::{Away, Holding, TaskKey};
+use crate::broker::rules::ServingRules;
+use crate::ledger::{EvictedTime, Holding, TaskKey};
 use crate::node::test_gpu;
 
 /// A GPU of 100 bytes, on which client 1 has a task of 40 bytes; a context takes 10.
 fn books() -> Books {
-    let mut books = Books::new(vec![test_gpu(0, 100, 10)], Rules::new(Policy::Mgb));
+    let mut books = Books::new(vec![test_gpu(0, 100, 10)], ServingRules::new(Policy::Mgb));
     let holding = Holding {
         gpu: 0,
         reserved: 40,
@@ -27,7 +27,7 @@ fn books() -> Books {
         label: Text::default(),
         granted: Duration::ZERO,
         may_rest: false,
-        away: Away::default(),
+        away: EvictedTime::default(),
     };
     let key = TaskKey { client: 1, task: 1 };
     books.ledger.grant(key, holding, 0).expect("it fits");

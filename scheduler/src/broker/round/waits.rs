@@ -28,7 +28,7 @@ impl Round<'_> {
         history: &History,
         waiter: &Waiter,
         gpu: usize,
-    ) -> Wait {
+    ) -> GpuWait {
         let ledger = &books.ledger;
         let lacks = books
             .cost(waiter, waiter.bytes, gpu)
@@ -36,7 +36,7 @@ impl Round<'_> {
             .saturating_sub(ledger.charges(gpu).reclaiming);
         let mut leave = self.leaves(books, history, gpu);
         leave.remove(&waiter.client);
-        Wait::until(lacks, waiter.alone, leave.into_values().collect())
+        GpuWait::until(lacks, waiter.alone, leave.into_values().collect())
     }
 
     /// By process on a GPU: when it leaves, and what it leaves.
@@ -53,8 +53,8 @@ impl Round<'_> {
             };
             leaves.insert(client, stays);
         }
-        for (key, held) in ledger.tasks().filter(|(_, held)| held.gpu == gpu) {
-            let (length, is_known) = remaining(held, history.lasts(key), self.now);
+        for (key, holding) in ledger.tasks().filter(|(_, holding)| holding.gpu == gpu) {
+            let (length, is_known) = remaining(holding, history.lasts(key), self.now);
             let entry = leaves.entry(key.client).or_insert(Leave {
                 length: Duration::ZERO,
                 is_known: true,
@@ -65,7 +65,7 @@ impl Round<'_> {
             }
             entry.length = entry.length.max(length);
             entry.is_known &= is_known;
-            entry.bytes = entry.bytes.saturating_add(held.charged());
+            entry.bytes = entry.bytes.saturating_add(holding.charged());
         }
         leaves
     }
@@ -81,18 +81,18 @@ struct Leave {
 }
 
 /// How long a task waits for room.
-pub(in crate::broker) struct Wait {
+pub(in crate::broker) struct GpuWait {
     /// The time, as far as one can guess.
     pub(in crate::broker) length: Duration,
     /// The same, where it comes of what tasks are known to take.
     pub(in crate::broker) known: Option<Duration>,
 }
 
-impl Wait {
+impl GpuWait {
     /// Until so many bytes more are there, and for a task that is to be `alone` until all tasks have left.
-    fn until(mut lacks: u64, alone: bool, mut leaves: Vec<Leave>) -> Wait {
+    fn until(mut lacks: u64, alone: bool, mut leaves: Vec<Leave>) -> GpuWait {
         leaves.sort_unstable();
-        let mut wait = Wait {
+        let mut wait = GpuWait {
             length: Duration::ZERO,
             known: Some(Duration::ZERO),
         };
@@ -106,7 +106,7 @@ impl Wait {
             wait.known = wait.known.filter(|_| leave.is_known).map(|_| leave.length);
         }
         if lacks > 0 {
-            wait = Wait {
+            wait = GpuWait {
                 length: Duration::MAX,
                 known: None,
             };
@@ -117,9 +117,9 @@ impl Wait {
 
 /// How long a task goes on, and whether that is known of its kind. Of others the best guess is as long again
 /// as it has gone on already.
-fn remaining(held: &Holding, lasts: Option<Duration>, now: Duration) -> (Duration, bool) {
-    let age = now.saturating_sub(held.granted);
-    match lasts.filter(|lasts| held.running && *lasts > age) {
+fn remaining(holding: &Holding, lasts: Option<Duration>, now: Duration) -> (Duration, bool) {
+    let age = now.saturating_sub(holding.granted);
+    match lasts.filter(|lasts| holding.running && *lasts > age) {
         Some(lasts) => (lasts - age, true),
         None => (age, false),
     }
@@ -143,7 +143,7 @@ mod tests {
     fn a_task_waits_until_enough_has_left() {
         let leaves = || vec![leave(9, true, 5), leave(2, true, 4), leave(5, false, 6)];
         let wait = |lacks| {
-            let wait = Wait::until(lacks, false, leaves());
+            let wait = GpuWait::until(lacks, false, leaves());
             (wait.length, wait.known)
         };
         assert_eq!(wait(0), (AT(0), Some(AT(0))));
@@ -160,13 +160,13 @@ mod tests {
     #[test]
     fn a_task_that_is_to_be_alone_waits_for_all_tasks() {
         let mut leaves = vec![leave(2, true, 1), leave(5, true, 1)];
-        assert_eq!(Wait::until(0, true, leaves.clone()).length, AT(5));
+        assert_eq!(GpuWait::until(0, true, leaves.clone()).length, AT(5));
         leaves.push(Leave {
             length: Duration::MAX,
             ..leave(0, false, 1)
         });
         assert_eq!(
-            Wait::until(0, true, leaves).length,
+            GpuWait::until(0, true, leaves).length,
             AT(5),
             "not for a context without a task"
         );

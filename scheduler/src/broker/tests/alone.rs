@@ -230,7 +230,7 @@ fn a_newcomer_of_its_kind_does_not_close_the_node() {
 
 #[test]
 fn blind_policies_grant_as_ever() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 1)], Rules::new(Policy::Cg(2)));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 1)], ServingRules::new(Policy::Cg(2)));
     for client in 1..=2 {
         broker.arrive(client, client as u32);
         ask(&mut broker, client, alone(Op::Begin, 1, 10, client as u32), 0);

@@ -341,7 +341,13 @@ fn a_drained_gpu_takes_nobody_and_empties_as_programs_go_idle() {
         granted(&mut broker, &mut Snapshot::default(), seconds(0)).len(),
         2
     );
-    let on = |broker: &Broker, client| broker.ledger().tasks_of(client).next().map(|(_, held)| held.gpu);
+    let on = |broker: &Broker, client| {
+        broker
+            .ledger()
+            .tasks_of(client)
+            .next()
+            .map(|(_, holding)| holding.gpu)
+    };
     let there = on(&broker, 1).unwrap();
     assert_eq!(order(&mut broker, Op::Drain, 0, 2, seconds(1)), Reply::Unknown);
     assert_eq!(

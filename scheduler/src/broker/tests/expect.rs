@@ -12,7 +12,7 @@ fn after_a_run(gpus: u32, grown: u64) -> Broker {
     for client in 1..10 {
         broker.arrive(client, client as u32);
     }
-    broker.identify(1, Program::new(7));
+    broker.identify(1, ProgramId::new(7));
     run(&mut broker, 1, grown);
     broker
 }
@@ -66,7 +66,7 @@ fn granted(broker: &mut Broker, now: u64) -> Vec<(ClientId, u64)> {
 #[test]
 fn a_second_run_has_the_room_to_which_the_first_grew() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 10)], "it is told what it asked for");
     // 29 bytes and a context are left beside it.
@@ -86,7 +86,7 @@ fn a_second_run_waits_for_the_room_to_which_the_first_grew() {
     let mut broker = after_a_run(1, 70);
     begin(&mut broker, 3, 1, 30, 0);
     assert_eq!(granted(&mut broker, 0), [(3, 30)]);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0), []);
     // Another program's task of that size does not.
@@ -105,7 +105,7 @@ fn a_second_run_waits_for_the_room_to_which_the_first_grew() {
 fn growth_is_known_at_once() {
     let mut broker = after_a_run(2, 10);
     for client in [2, 3] {
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
     }
     begin(&mut broker, 2, 1, 10, 0);
     granted(&mut broker, 0);
@@ -119,7 +119,7 @@ fn growth_is_known_at_once() {
 #[test]
 fn growth_into_headroom_needs_the_drivers_room_and_none_of_the_ledgers() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     begin(&mut broker, 3, 1, 29 - 1, 0);
     begin(&mut broker, 3, 2, 1, 0);
@@ -145,7 +145,7 @@ fn growth_into_headroom_needs_the_drivers_room_and_none_of_the_ledgers() {
 #[test]
 fn what_the_driver_shows_free_is_kept_too() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     let mut snapshot = Snapshot {
         covered: vec![Some(81)],
@@ -164,7 +164,7 @@ fn runs_that_grow_less_lower_what_is_expected() {
     let mut broker = after_a_run(1, 70);
     let mut kept = Vec::new();
     for client in 2..6 {
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
         begin(&mut broker, client, 1, 10, 0);
         granted(&mut broker, 0);
         kept.push(broker.ledger().charges(0).headroom);
@@ -179,14 +179,14 @@ fn runs_that_grow_less_lower_what_is_expected() {
 #[test]
 fn no_more_is_expected_than_a_gpu_holds() {
     let mut broker = after_a_run(1, 10);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 16, 0);
     granted(&mut broker, 0);
     grow(&mut broker, 2, 1, 84, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 100)]);
     broker.die(2, SECOND);
     broker.freed(2);
-    broker.identify(3, Program::new(7));
+    broker.identify(3, ProgramId::new(7));
     begin(&mut broker, 3, 1, 17, 0);
     let answers = broker.serve_newcomers(&mut Snapshot::default(), Duration::ZERO);
     assert_eq!(answers.len(), 1, "a GPU can hold it");
@@ -199,7 +199,7 @@ fn an_expectation_makes_nobody_wait_for_ever() {
     let mut broker = after_a_run(1, 70);
     begin(&mut broker, 3, 1, 40, 0);
     assert_eq!(granted(&mut broker, 0), [(3, 40)]);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     for now in 0..40 {
         assert_eq!(granted(&mut broker, now), [], "after {now} s");
@@ -212,7 +212,7 @@ fn an_expectation_makes_nobody_wait_for_ever() {
 #[test]
 fn headroom_makes_nobody_wait_for_ever() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 10)]);
     begin(&mut broker, 3, 1, 40, 0);
@@ -229,7 +229,7 @@ fn whoever_is_kept_out_waits_for_somebody_to_end() {
     begin(&mut broker, 9, 1, 1, 0);
     granted(&mut broker, 0);
     // It teaches how long tasks last: a mean of 101 s.
-    broker.identify(8, Program::new(8));
+    broker.identify(8, ProgramId::new(8));
     begin(&mut broker, 8, 1, 1, 0);
     granted(&mut broker, 0);
     broker.die(8, SECOND * 801);
@@ -238,7 +238,7 @@ fn whoever_is_kept_out_waits_for_somebody_to_end() {
     begin(&mut broker, 3, 1, 40, 900);
     assert_eq!(granted(&mut broker, 900), [(3, 40)]);
     for client in [2, 4] {
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
         begin(&mut broker, client, 1, 10, 900);
     }
     assert_eq!(granted(&mut broker, 900), []);
@@ -257,7 +257,7 @@ fn nobody_waits_on_a_gpu_where_nobody_has_anything() {
     granted(&mut broker, 0);
     let end = request(Op::End, 1, 0, 3);
     assert_eq!(broker.request(3, 9, end, Duration::ZERO), Some(Reply::Done));
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 10)]);
     assert_eq!(
@@ -271,7 +271,7 @@ fn nobody_waits_on_a_gpu_where_nobody_has_anything() {
 #[test]
 fn on_a_stalled_gpu_nothing_is_kept() {
     let mut broker = after_a_run(1, 40);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     begin(&mut broker, 3, 1, 50, 0);
     granted(&mut broker, 0);
@@ -287,7 +287,7 @@ fn on_a_stalled_gpu_nothing_is_kept() {
 #[test]
 fn a_stuck_process_begins_with_what_it_asks_for() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 5, 60, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 60)]);
     begin(&mut broker, 2, 1, 10, 0);
@@ -298,7 +298,7 @@ fn a_stuck_process_begins_with_what_it_asks_for() {
 #[test]
 fn nothing_is_kept_from_a_growth_that_has_waited_for_the_patience() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     begin(&mut broker, 3, 1, 28, 0);
     assert_eq!(granted(&mut broker, 0).len(), 2);
@@ -313,7 +313,7 @@ fn nothing_that_is_kept_for_a_process_is_in_its_own_way() {
     let mut broker = after_a_run(2, 100);
     let on = |gpus, request: Request| Request { gpus, ..request };
     ask(&mut broker, 3, on(0b10, request(Op::Begin, 1, 99, 3)), 0);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0).len(), 2);
     assert_eq!(broker.ledger().charges(0).headroom, 90);
@@ -325,7 +325,7 @@ fn nothing_that_is_kept_for_a_process_is_in_its_own_way() {
 #[test]
 fn who_is_served_in_the_round_gives_nothing_up() {
     let mut broker = after_a_run(2, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     begin(&mut broker, 2, 1, 10, 0);
     assert_eq!(granted(&mut broker, 0), [(2, 10)]);
     begin(&mut broker, 2, 2, 40, 0);
@@ -337,10 +337,10 @@ fn who_is_served_in_the_round_gives_nothing_up() {
 
 #[test]
 fn policies_without_memory_expect_nothing() {
-    let mut broker = Broker::new(vec![test_gpu(0, 101, 1)], Rules::new(Policy::Cg(2)));
+    let mut broker = Broker::new(vec![test_gpu(0, 101, 1)], ServingRules::new(Policy::Cg(2)));
     for client in [1, 2] {
         broker.arrive(client, client as u32);
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
     }
     run(&mut broker, 1, 90);
     begin(&mut broker, 2, 1, 10, 0);
@@ -354,14 +354,14 @@ fn policies_without_memory_expect_nothing() {
 fn headroom_counts_as_long_as_its_task_can_go_on() {
     for has_waiting_thread in [false, true] {
         let mut broker = after_a_run(1, 10);
-        broker.identify(2, Program::new(7));
+        broker.identify(2, ProgramId::new(7));
         begin(&mut broker, 2, 1, 0, 0);
         granted(&mut broker, 0);
         grow(&mut broker, 2, 1, 60, 0);
         granted(&mut broker, 0);
         broker.die(2, SECOND);
         broker.freed(2);
-        broker.identify(3, Program::new(7));
+        broker.identify(3, ProgramId::new(7));
         begin(&mut broker, 3, 1, 0, 0);
         begin(&mut broker, 4, 1, 30, 0);
         assert_eq!(granted(&mut broker, 0), [(3, 0), (4, 30)]);
@@ -381,7 +381,7 @@ fn each_that_is_kept_out_waits_from_when_it_is_the_first() {
     begin(&mut broker, 9, 1, 40, 0);
     granted(&mut broker, 0);
     for client in [2, 3] {
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
         begin(&mut broker, client, 1, 10, 0);
     }
     assert_eq!(granted(&mut broker, 0), []);
@@ -395,7 +395,7 @@ fn each_that_is_kept_out_waits_from_when_it_is_the_first() {
 #[test]
 fn nothing_is_expected_of_a_task_that_has_its_gpu_for_itself() {
     let mut broker = after_a_run(1, 70);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     let mut alone = request(Op::Begin, 1, 10, 2);
     alone.need.flags = ALONE;
     ask(&mut broker, 2, alone, 0);

@@ -11,7 +11,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long a task of `large` waits on a GPU of 100 bytes, while there is always somebody else who would fit
 /// at once: two new processes a second, each with a task of `small` that lasts for [`RUN`]. Each kind is
 /// expected to grow so far.
-fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
+fn waits(rules: ServingRules, large: (Need, u64), small: (Need, u64)) -> Duration {
     let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], rules);
     let begin = |need: Need| Request {
         need,
@@ -19,7 +19,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     };
     let [large, small] = [(1, large), (2, small)].map(|(client, (need, grows))| {
         broker.arrive(client, client as u32);
-        broker.identify(client, Program::new(client));
+        broker.identify(client, ProgramId::new(client));
         broker.request(client, 0, begin(need), Duration::ZERO);
         broker.serve(&mut Snapshot::default(), Duration::ZERO);
         broker.request(client, 0, request(Op::Grow, 1, grows, 1), Duration::ZERO);
@@ -33,7 +33,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     let mut next = 4;
     let patient = Duration::from_secs(10);
     broker.arrive(3, 3);
-    broker.identify(3, Program::new(1));
+    broker.identify(3, ProgramId::new(1));
     while now < patient * 100 {
         let over: Vec<ClientId> = ends
             .extract_if(.., |(end, _)| *end <= now)
@@ -46,7 +46,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
         }
         for _ in 0..2 {
             broker.arrive(next, next as u32);
-            broker.identify(next, Program::new(2));
+            broker.identify(next, ProgramId::new(2));
             assert_eq!(broker.request(next, 0, begin(small), now), None);
             next += 1;
         }
@@ -92,9 +92,9 @@ fn nobody_waits_longer_than_the_bound() {
             let Ok(queue) = policy.serves(Some(queue)) else {
                 continue;
             };
-            let rules = Rules {
+            let rules = ServingRules {
                 queue,
-                ..Rules::new(policy)
+                ..ServingRules::new(policy)
             };
             let waits = |large, small| waits(rules, large, small);
             // It wants all memory; all others are of higher priority.
@@ -121,14 +121,14 @@ fn nobody_waits_longer_than_the_bound() {
 
 /// Clients 1 to 9, all of one program, on a GPU of 100 bytes.
 fn of_one_program(queue: Queue) -> Broker {
-    let rules = Rules {
+    let rules = ServingRules {
         queue,
-        ..Rules::new(Policy::Mgb)
+        ..ServingRules::new(Policy::Mgb)
     };
     let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], rules);
     for client in 1..10 {
         broker.arrive(client, client as u32);
-        broker.identify(client, Program::new(7));
+        broker.identify(client, ProgramId::new(7));
     }
     broker
 }
@@ -168,7 +168,7 @@ fn what_lasted_shortest_goes_first_the_next_time() {
 #[test]
 fn a_task_in_a_host_phase_keeps_nobody_off_its_gpu() {
     let gpus = vec![test_gpu(0, 100, 1), test_gpu(1, 100, 1)];
-    let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(gpus, ServingRules::new(Policy::Mgb));
     let ask = |broker: &mut Broker, client: ClientId, blocks| {
         broker.arrive(client, client as u32);
         let begin = Request {

@@ -12,7 +12,7 @@ const RUN: Duration = Duration::from_secs(3);
 const CONTEXT: u64 = 1;
 
 /// A node on which there is always somebody with a small task.
-struct Node {
+struct BusyNode {
     broker: Broker,
     now: Duration,
     next: ClientId,
@@ -21,11 +21,11 @@ struct Node {
     small: Vec<u64>,
 }
 
-impl Node {
+impl BusyNode {
     /// With as many GPUs of 100 bytes.
-    fn new(gpus: u32) -> Node {
+    fn new(gpus: u32) -> BusyNode {
         let all = (0..gpus).map(|index| test_gpu(index, 100, CONTEXT)).collect();
-        Node {
+        BusyNode {
             broker: Broker::new(all, patient_for_ten_seconds()),
             now: Duration::ZERO,
             next: 1000,
@@ -102,12 +102,12 @@ impl Node {
 }
 
 /// The GPU where room gathers for the request that waits longest.
-fn gathers_on(node: &Node) -> u32 {
+fn gathers_on(node: &BusyNode) -> u32 {
     node.broker.queue.pending.waiters()[0].gathers.expect("on one") as u32
 }
 
 /// What the first request that waits is said to wait for.
-fn waits_for(node: &Node) -> Option<WaitsFor> {
+fn waits_for(node: &BusyNode) -> Option<WaitsFor> {
     node.broker.wait_views(node.now)[0].waits_for
 }
 
@@ -115,8 +115,8 @@ fn waits_for(node: &Node) -> Option<WaitsFor> {
 /// user's stream.
 #[test]
 fn nine_tenths_are_served_on_one_gpu_and_the_others_go_on() {
-    let mut node = Node::new(4);
-    let (job, longest) = (Program::new(77), 100);
+    let mut node = BusyNode::new(4);
+    let (job, longest) = (ProgramId::new(77), 100);
     node.arrive(4, 1);
     node.broker.identify(4, job);
     node.ask(4, request(Op::Begin, 1, 30, 4));
@@ -189,7 +189,7 @@ fn nine_tenths_are_served_on_one_gpu_and_the_others_go_on() {
 
 #[test]
 fn of_sixteen_gpus_one_is_kept_and_given_up_where_nothing_leaves() {
-    let mut node = Node::new(16);
+    let mut node = BusyNode::new(16);
     for gpu in 0..16 {
         node.serves(1 + gpu as u64, 30, gpu);
     }
@@ -214,7 +214,7 @@ fn of_sixteen_gpus_one_is_kept_and_given_up_where_nothing_leaves() {
 /// One GPU, which nobody leaves: it is everybody's for as long as it was kept, then for longer.
 #[test]
 fn a_single_gpu_is_not_kept_for_ever() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 30, 0);
     node.arrive(99, 3);
     node.ask(99, request(Op::Begin, 1, 90, 99));
@@ -231,7 +231,7 @@ fn a_single_gpu_is_not_kept_for_ever() {
 
 #[test]
 fn many_hopeless_requests_of_a_user_keep_one_gpu_between_them() {
-    let mut node = Node::new(8);
+    let mut node = BusyNode::new(8);
     for gpu in 0..8 {
         node.serves(1 + gpu as u64, 30, gpu);
         let client = 100 + gpu as u64;
@@ -253,7 +253,7 @@ fn many_hopeless_requests_of_a_user_keep_one_gpu_between_them() {
 
 #[test]
 fn a_growth_for_which_nothing_leaves_keeps_newcomers_out_for_a_bounded_time() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 50, 0);
     node.serves(2, 20, 0);
     let asked = node.now;
@@ -275,7 +275,7 @@ fn a_growth_for_which_nothing_leaves_keeps_newcomers_out_for_a_bounded_time() {
 /// A waits to grow, B has what it waits for and waits for C, which asks for nothing but to begin.
 #[test]
 fn a_program_that_asks_for_no_memory_begins_beside_a_growth() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 50, 0);
     node.serves(2, 20, 0);
     node.ask(2, request(Op::Grow, 1, 60, 2));
@@ -292,7 +292,7 @@ fn a_program_that_asks_for_no_memory_begins_beside_a_growth() {
 
 #[test]
 fn a_gpu_for_itself_is_given_up_where_nobody_leaves() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 10, 0);
     node.arrive(9, 3);
     let mut asked = request(Op::Begin, 1, 10, 9);
@@ -309,7 +309,7 @@ fn a_gpu_for_itself_is_given_up_where_nobody_leaves() {
 /// Withdrawing and asking again, or asking twice, begins no new time.
 #[test]
 fn who_asks_again_has_nothing_gather_where_it_was_given_up() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 30, 0);
     for client in [100, 101] {
         node.arrive(client, 3);
@@ -329,7 +329,7 @@ fn who_asks_again_has_nothing_gather_where_it_was_given_up() {
 /// A static need is advice: whoever waits for the program must not wait for ever for a need that is too high.
 #[test]
 fn a_static_need_for_which_nothing_leaves_is_given_up() {
-    let mut node = Node::new(1);
+    let mut node = BusyNode::new(1);
     node.serves(1, 30, 0);
     for (client, site) in [(100, 5), (101, 0)] {
         node.arrive(client, 3);

@@ -82,7 +82,7 @@ prop_compose! {
 
 /// What happens to the broker.
 #[derive(Clone, Debug)]
-enum Event {
+enum BrokerEvent {
     Ask(u64, Request),
     Serve { covered: u64, busy: bool },
     TakeLease(u64, u64),
@@ -92,16 +92,16 @@ enum Event {
     Free,
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = BrokerEvent> {
     let client = || 1..=CLIENTS;
     prop_oneof![
-        12 => (client(), any_request()).prop_map(|(client, request)| Event::Ask(client, request)),
-        6 => (bytes(), any::<bool>()).prop_map(|(covered, busy)| Event::Serve { covered, busy }),
-        1 => (client(), 0u64..4).prop_map(|(client, task)| Event::TakeLease(client, task)),
-        1 => (client(), bytes()).prop_map(|(client, bytes)| Event::HasOverhead(client, bytes)),
-        1 => client().prop_map(Event::Die),
-        1 => client().prop_map(Event::Exec),
-        1 => Just(Event::Free),
+        12 => (client(), any_request()).prop_map(|(client, request)| BrokerEvent::Ask(client, request)),
+        6 => (bytes(), any::<bool>()).prop_map(|(covered, busy)| BrokerEvent::Serve { covered, busy }),
+        1 => (client(), 0u64..4).prop_map(|(client, task)| BrokerEvent::TakeLease(client, task)),
+        1 => (client(), bytes()).prop_map(|(client, bytes)| BrokerEvent::HasOverhead(client, bytes)),
+        1 => client().prop_map(BrokerEvent::Die),
+        1 => client().prop_map(BrokerEvent::Exec),
+        1 => Just(BrokerEvent::Free),
     ]
 }
 
@@ -121,7 +121,7 @@ impl Crowd {
     fn new(policy: &str) -> Crowd {
         let gpus = vec![test_gpu(0, 200, 5), test_gpu(1, 100, 5)];
         let mut crowd = Crowd {
-            broker: Broker::new(gpus, Rules::new(policy.parse().unwrap())),
+            broker: Broker::new(gpus, ServingRules::new(policy.parse().unwrap())),
             now: Duration::ZERO,
             asked: BTreeSet::new(),
             cells: 0,
@@ -139,22 +139,22 @@ impl Crowd {
         let client = self.next_life;
         self.next_life += 1;
         self.broker.arrive(client, client as u32);
-        self.broker.identify(client, Program::new(who));
+        self.broker.identify(client, ProgramId::new(who));
         self.broker.join(client, who % 3);
         self.lives.insert(who, client);
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: BrokerEvent) {
         self.now += Duration::from_secs(7);
         match event {
-            Event::Ask(who, request) => {
+            BrokerEvent::Ask(who, request) => {
                 let (client, cell) = (self.lives[&who], self.cells);
                 self.cells += 1;
                 if self.broker.request(client, cell, request, self.now).is_none() {
                     self.asked.insert((client, cell));
                 }
             }
-            Event::Serve { covered, busy } => {
+            BrokerEvent::Serve { covered, busy } => {
                 let contexts = self.broker.ledger().contexts();
                 let mut snapshot = Snapshot {
                     covered: vec![Some(covered), None],
@@ -185,23 +185,23 @@ impl Crowd {
                 let waiting: BTreeSet<_> = queued.chain(turns).chain(followers).collect();
                 assert_eq!(self.asked, waiting);
             }
-            Event::TakeLease(who, task) => {
+            BrokerEvent::TakeLease(who, task) => {
                 let client = self.lives[&who];
                 self.broker.take_lease(TaskKey { client, task });
             }
-            Event::HasOverhead(who, bytes) => self.broker.has_overhead(self.lives[&who], 0, bytes),
-            Event::Die(who) => {
+            BrokerEvent::HasOverhead(who, bytes) => self.broker.has_overhead(self.lives[&who], 0, bytes),
+            BrokerEvent::Die(who) => {
                 let client = self.lives[&who];
                 let lost = self.broker.die(client, self.now);
                 self.gone(client, lost);
                 self.arrive(who);
             }
-            Event::Exec(who) => {
+            BrokerEvent::Exec(who) => {
                 let client = self.lives[&who];
                 let lost = self.broker.exec(client, self.now);
                 self.gone(client, lost);
             }
-            Event::Free => {
+            BrokerEvent::Free => {
                 for id in std::mem::take(&mut self.lost) {
                     self.broker.freed(id);
                 }
@@ -288,7 +288,7 @@ fn a_growth_whose_task_ends_meanwhile_is_answered() {
         },
     ];
     for (at, end) in ends.into_iter().enumerate() {
-        let mut broker = Broker::new(vec![test_gpu(0, 100, 5)], Rules::new(Policy::Mgb));
+        let mut broker = Broker::new(vec![test_gpu(0, 100, 5)], ServingRules::new(Policy::Mgb));
         broker.arrive(1, 1);
         broker.request(1, 0, request(Op::Begin, 1, 60, 1), Duration::ZERO);
         // The driver has little, so the growth waits.

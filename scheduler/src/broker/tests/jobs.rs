@@ -7,20 +7,20 @@ use super::*;
 use crate::journal::Image;
 
 /// A broker over two GPUs, and what it has answered.
-struct Node {
+struct TwoGpuBroker {
     broker: Broker,
     answers: Vec<(ClientId, Reply)>,
 }
 
-impl Node {
-    fn new() -> Node {
-        Node::of(2)
+impl TwoGpuBroker {
+    fn new() -> TwoGpuBroker {
+        TwoGpuBroker::of(2)
     }
 
-    fn of(gpus: usize) -> Node {
+    fn of(gpus: usize) -> TwoGpuBroker {
         let gpus = (0..gpus as u32).map(|at| test_gpu(at, 100, 10));
-        Node {
-            broker: Broker::new(gpus.collect(), Rules::new(Policy::Mgb)),
+        TwoGpuBroker {
+            broker: Broker::new(gpus.collect(), ServingRules::new(Policy::Mgb)),
             answers: Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ const ORDERED: Reply = Reply::Ordered { from: 0, to: 1 };
 
 #[test]
 fn those_that_follow_have_the_order_of_the_first() {
-    let mut node = Node::new();
+    let mut node = TwoGpuBroker::new();
     node.arrive(1, 0);
     node.first(1, 50);
     for client in 2..=4 {
@@ -101,7 +101,7 @@ fn those_that_follow_have_the_order_of_the_first() {
 
 #[test]
 fn they_wait_while_the_first_does() {
-    let mut node = Node::new();
+    let mut node = TwoGpuBroker::new();
     for client in [1, 2] {
         node.arrive(client, 0);
         node.ask(client, request(Op::Begin, 1, 60, 1));
@@ -124,7 +124,7 @@ fn they_wait_while_the_first_does() {
 
 #[test]
 fn a_first_process_that_can_never_be_placed_leads_none() {
-    let mut node = Node::new();
+    let mut node = TwoGpuBroker::new();
     for (client, bytes) in [(1, 200), (2, 0)] {
         node.arrive(client, 7);
         node.first(client, bytes);
@@ -144,7 +144,7 @@ fn a_first_process_that_can_never_be_placed_leads_none() {
 
 #[test]
 fn an_order_ends_with_the_last_that_has_it() {
-    let mut node = Node::new();
+    let mut node = TwoGpuBroker::new();
     node.arrive(1, 0);
     node.ask(1, request(Op::Begin, 1, 50, 1));
     for client in [2, 3] {
@@ -196,7 +196,7 @@ fn devices(reply: Reply, count: usize) -> (Option<u32>, Vec<u32>) {
 #[test]
 fn further_devices_are_others_than_those_of_other_jobs() {
     for at_once in [false, true] {
-        let mut node = Node::of(8);
+        let mut node = TwoGpuBroker::of(8);
         for client in 1..=4 {
             node.arrive(client, client);
             let request = numbered(0xff);
@@ -221,7 +221,7 @@ fn further_devices_are_others_than_those_of_other_jobs() {
 /// Two jobs of half the node each have no GPU in common either.
 #[test]
 fn jobs_of_many_devices_spread_as_well() {
-    let mut node = Node::of(8);
+    let mut node = TwoGpuBroker::of(8);
     let mut all = BTreeSet::new();
     for client in 1..=2 {
         node.arrive(client, client);
@@ -236,7 +236,7 @@ fn jobs_of_many_devices_spread_as_well() {
 /// understand.
 #[test]
 fn ranks_have_the_numbering_of_their_job() {
-    let mut node = Node::of(4);
+    let mut node = TwoGpuBroker::of(4);
     node.arrive(1, 0);
     node.ask(
         1,
@@ -270,7 +270,7 @@ fn ranks_have_the_numbering_of_their_job() {
 /// A process that sees some GPUs has those numbered among themselves; drained ones come last.
 #[test]
 fn what_a_process_does_not_see_keeps_its_number() {
-    let mut node = Node::of(6);
+    let mut node = TwoGpuBroker::of(6);
     node.broker.books.control.drain(2, true);
     node.arrive(1, 7);
     node.ask(1, numbered(0b101110));
@@ -296,7 +296,7 @@ fn what_a_process_does_not_see_keeps_its_number() {
 /// Another mgbd goes on with what jobs were told.
 #[test]
 fn numberings_and_places_last() {
-    let mut node = Node::of(4);
+    let mut node = TwoGpuBroker::of(4);
     node.arrive(1, 7);
     node.ask(1, numbered(0b1111));
     node.broker.take_changes();
@@ -313,7 +313,7 @@ fn numberings_and_places_last() {
         standing: standing.expect("it has changed"),
         ..Image::default()
     };
-    let mut next = Node::of(4);
+    let mut next = TwoGpuBroker::of(4);
     for (client, job) in [(1, 7), (2, 0), (3, 8)] {
         next.arrive(client, job);
     }
@@ -327,10 +327,10 @@ fn numberings_and_places_last() {
 /// What a program took before is expected of all its processes. Two of one job may wait for each other.
 #[test]
 fn expectations_keep_no_process_of_a_job_out() {
-    let mut node = Node::new();
-    let arrive = |node: &mut Node, client, job| {
+    let mut node = TwoGpuBroker::new();
+    let arrive = |node: &mut TwoGpuBroker, client, job| {
         node.arrive(client, job);
-        node.broker.identify(client, Program::new(1));
+        node.broker.identify(client, ProgramId::new(1));
     };
     arrive(&mut node, 1, 0);
     node.first(1, 0);
@@ -373,7 +373,7 @@ fn what_is_withdrawn_is_answered() {
     let unchanged = |client| (client, Reply::Unchanged);
     let withdraw = |task| request(Op::Withdraw, task, 0, 0);
     let done = |client| (client, Reply::Done);
-    let mut node = Node::new();
+    let mut node = TwoGpuBroker::new();
     (1..=4).for_each(|client| node.arrive(client, u64::from(client > 1)));
     // All of both GPUs.
     for (task, gpu) in [(1, 1), (2, 2)] {
@@ -398,8 +398,8 @@ fn what_is_withdrawn_is_answered() {
 
 #[test]
 fn a_job_of_another_user_is_another_one() {
-    let mut node = Node::new();
-    let arrive = |node: &mut Node, client, uid| {
+    let mut node = TwoGpuBroker::new();
+    let arrive = |node: &mut TwoGpuBroker, client, uid| {
         node.broker.arrive(client, client as u32);
         node.broker.belongs_to(client, uid);
         node.broker.join(client, 7);
@@ -427,7 +427,7 @@ fn a_job_of_another_user_is_another_one() {
             standing: standing.clone(),
             ..Image::default()
         };
-        let mut next = Node::new();
+        let mut next = TwoGpuBroker::new();
         for (client, uid) in [(1, 1001), (2, 1002), (3, 1003), (4, 1001)] {
             arrive(&mut next, client, uid);
         }

@@ -20,11 +20,11 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mgb_interface::{Policy, Queue, Way};
+use mgb_interface::{Policy, Queue, WaitOrder};
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
-use world::{Act, World, request};
+use world::{Act, SimulatedWorld, request};
 
 use super::*;
 use crate::client::ClientId;
@@ -42,7 +42,7 @@ fn seconds(seconds: u64) -> Duration {
 fn broker_over(gpus: &[u64]) -> Broker {
     let gpus = gpus.iter().enumerate();
     let gpus = gpus.map(|(index, &bytes)| test_gpu(index as u32, bytes, MIB));
-    Broker::new(gpus.collect(), Rules::new(Policy::Mgb))
+    Broker::new(gpus.collect(), ServingRules::new(Policy::Mgb))
 }
 
 /// FlexGPU's four processes, in bytes at 1/`shrink` of the sizes.
@@ -60,7 +60,7 @@ fn flexgpu(shrink: f64) {
             ]
         })
         .to_vec();
-    let mut world = World::new(&[gib(12.0) + 4 * context], context, lives);
+    let mut world = SimulatedWorld::new(&[gib(12.0) + 4 * context], context, lives);
     world.run();
     let swaps: Vec<u32> = world.processes.iter().map(|process| process.swaps).collect();
     assert_eq!(swaps, [0, 0, 0, 1], "only the youngest makes room, once");
@@ -86,7 +86,7 @@ fn two_that_hold_and_begin_more_both_finish() {
             Act::Work(1),
         ]
     };
-    let mut world = World::new(&[14], 1, vec![life(), life()]);
+    let mut world = SimulatedWorld::new(&[14], 1, vec![life(), life()]);
     world.run();
     assert_eq!((world.processes[0].swaps, world.processes[1].swaps), (0, 1));
 }
@@ -103,7 +103,7 @@ fn room_that_was_made_for_one_is_not_taken_by_who_made_it() {
         .chain(uses)
         .collect();
     let lives = [vec![grows; 4], vec![youngest]].concat();
-    let mut world = World::new(&[5 + 32 + 6], 1, lives);
+    let mut world = SimulatedWorld::new(&[5 + 32 + 6], 1, lives);
     world.run();
     let swaps: Vec<u32> = world.processes.iter().map(|process| process.swaps).collect();
     assert!(
@@ -136,13 +136,13 @@ fn who_could_begin_where_others_cannot_grow_is_let_in() {
             Act::Begin(3, 0, 2),
         ],
     ];
-    World::new(&[24, 20], 1, lives).run();
+    SimulatedWorld::new(&[24, 20], 1, lives).run();
 }
 
 #[test]
 fn what_can_never_fit_is_refused_at_once() {
     let gpus = vec![test_gpu(0, 80 << 30, 1 << 30), test_gpu(1, 40 << 30, 1 << 30)];
-    let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(gpus, ServingRules::new(Policy::Mgb));
     broker.arrive(1, 1);
     let reply = broker.request(1, 0, request(Op::Begin, 1, 95 << 30, 1), Duration::ZERO);
     assert_eq!(
@@ -183,7 +183,7 @@ fn what_can_never_fit_is_refused_at_once() {
 
 #[test]
 fn room_that_the_driver_does_not_show_free_is_not_granted() {
-    let mut broker = Broker::new(vec![test_gpu(0, 100, 10)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 100, 10)], ServingRules::new(Policy::Mgb));
     broker.arrive(1, 1);
     broker.request(1, 0, request(Op::Begin, 1, 50, 1), Duration::ZERO);
     let snapshot = |free| Snapshot {
@@ -197,7 +197,7 @@ fn room_that_the_driver_does_not_show_free_is_not_granted() {
 /// The driver took memory for a program before it could ask for it: what it has already is no longer missing.
 #[test]
 fn a_program_does_not_wait_for_memory_that_it_has_already() {
-    let mut broker = Broker::new(vec![test_gpu(0, 100, 0)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 100, 0)], ServingRules::new(Policy::Mgb));
     broker.arrive(1, 1);
     broker.request(1, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
     broker.serve(&mut Snapshot::default(), Duration::ZERO);
@@ -216,7 +216,7 @@ fn a_program_does_not_wait_for_memory_that_it_has_already() {
 
 #[test]
 fn newcomers_have_what_a_remembered_snapshot_has_left() {
-    let mut broker = Broker::new(vec![test_gpu(0, 1000, 10)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 1000, 10)], ServingRules::new(Policy::Mgb));
     let mut remembered = Snapshot {
         covered: vec![Some(130)],
         ..Snapshot::default()
@@ -238,7 +238,7 @@ fn newcomers_have_what_a_remembered_snapshot_has_left() {
 /// All wait to grow: by a remembered snapshot nobody is told to make room.
 #[test]
 fn a_remembered_snapshot_tells_nobody_to_make_room() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], ServingRules::new(Policy::Mgb));
     for client in [1, 2] {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
@@ -257,7 +257,7 @@ fn a_remembered_snapshot_tells_nobody_to_make_room() {
 
 #[test]
 fn a_running_thread_keeps_its_process_from_waiting() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], ServingRules::new(Policy::Mgb));
     for client in [1, 2] {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
@@ -284,7 +284,7 @@ fn a_running_thread_keeps_its_process_from_waiting() {
 
 #[test]
 fn who_was_told_and_frees_nothing_is_refused() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], ServingRules::new(Policy::Mgb));
     for client in [1, 2] {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
@@ -312,7 +312,7 @@ fn who_was_told_and_frees_nothing_is_refused() {
 
 #[test]
 fn nonsense_is_answered() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], ServingRules::new(Policy::Mgb));
     broker.arrive(1, 1);
     for op in [Op::Grow, Op::Swapped, Op::GiveBack, Op::End] {
         let reply = broker.request(1, 0, request(op, 7, u64::MAX, 1), Duration::ZERO);
@@ -332,7 +332,7 @@ fn nonsense_is_answered() {
 
 #[test]
 fn a_blind_policy_grants_what_does_not_fit() {
-    let mut broker = Broker::new(vec![test_gpu(0, 20, 1)], Rules::new(Policy::Cg(2)));
+    let mut broker = Broker::new(vec![test_gpu(0, 20, 1)], ServingRules::new(Policy::Cg(2)));
     for client in 1..=3 {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 1000, 1), Duration::ZERO);
@@ -358,33 +358,33 @@ fn act() -> impl Strategy<Value = Act> {
 
 /// Every policy for which memory is a hard limit, in every order it has.
 /// Rules of `mgb` with the patience that the times of some tests are made for.
-fn patient_for_ten_seconds() -> Rules {
-    Rules {
+fn patient_for_ten_seconds() -> ServingRules {
+    ServingRules {
         patience: Duration::from_secs(10),
-        ..Rules::new(Policy::Mgb)
+        ..ServingRules::new(Policy::Mgb)
     }
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = ServingRules> {
     let policies = [
         Policy::Mgb,
         Policy::Alg2,
         Policy::Alg3,
-        Policy::SchedGpu(Way::Fifo),
-        Policy::SchedGpu(Way::Mmu),
-        Policy::SchedGpu(Way::PriorityFifo),
-        Policy::SchedGpu(Way::PriorityMmu),
+        Policy::SchedGpu(WaitOrder::Fifo),
+        Policy::SchedGpu(WaitOrder::Mmu),
+        Policy::SchedGpu(WaitOrder::PriorityFifo),
+        Policy::SchedGpu(WaitOrder::PriorityMmu),
     ];
     let both = (
         prop::sample::select(policies.to_vec()),
         prop::sample::select(Queue::ALL.to_vec()),
     );
-    both.prop_map(|(policy, queue)| Rules {
+    both.prop_map(|(policy, queue)| ServingRules {
         queue: policy
             .serves(Some(queue))
             .or_else(|_| policy.serves(None))
             .unwrap(),
-        ..Rules::new(policy)
+        ..ServingRules::new(policy)
     })
 }
 
@@ -410,12 +410,12 @@ proptest! {
         foreign in (0..12u64, 0..200u64),
     ) {
         let lives: Vec<Vec<Act>> = lives.into_iter().map(tidy).collect();
-        let mut world = World::new(&[24, 20], 1, lives);
+        let mut world = SimulatedWorld::new(&[24, 20], 1, lives);
         world.broker.books.rules = rules;
         world.foreign = (foreign.0, Duration::from_millis(50) * foreign.1 as u32);
         for (process, program) in world.processes.iter().zip(&programs) {
             if let Some(program) = program {
-                world.broker.identify(process.client, Program::new(*program));
+                world.broker.identify(process.client, ProgramId::new(*program));
             }
         }
         if !is_patient {

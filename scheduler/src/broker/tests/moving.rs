@@ -36,7 +36,7 @@ fn key(client: ClientId) -> TaskKey {
 }
 
 fn gpu(broker: &Broker, client: ClientId) -> Option<usize> {
-    broker.ledger().task(key(client)).map(|held| held.gpu)
+    broker.ledger().task(key(client)).map(|holding| holding.gpu)
 }
 
 /// Two that may go anywhere and fill one GPU of two, and the order that one of them is given.

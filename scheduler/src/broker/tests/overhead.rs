@@ -9,7 +9,7 @@ fn after_a_run(overhead: u64) -> Broker {
     for client in 1..10 {
         broker.arrive(client, client as u32);
     }
-    broker.identify(1, Program::new(7));
+    broker.identify(1, ProgramId::new(7));
     assert_eq!(begin(&mut broker, 1, 10, 101), [(1, 10)]);
     broker.has_overhead(1, 0, overhead);
     for entry in broker.die(1, Duration::ZERO) {
@@ -47,7 +47,7 @@ fn serve(broker: &mut Broker, free: u64, second: u64) -> Vec<(ClientId, u64)> {
 #[test]
 fn it_is_kept_for_the_next_process_until_that_has_taken_it() {
     let mut broker = after_a_run(30);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     assert_eq!(begin(&mut broker, 2, 20, 101), [(2, 20)], "it is not told");
     assert_eq!(
         (broker.ledger().charges(0).overhead, broker.ledger().room(0)),
@@ -70,8 +70,8 @@ fn it_is_kept_for_the_next_process_until_that_has_taken_it() {
 #[test]
 fn it_counts_for_a_process_once_and_for_no_other_program() {
     let mut broker = after_a_run(30);
-    broker.identify(2, Program::new(7));
-    broker.identify(3, Program::new(8));
+    broker.identify(2, ProgramId::new(7));
+    broker.identify(3, ProgramId::new(8));
     begin(&mut broker, 2, 10, 101);
     let more = request(Op::Begin, 2, 10, 2);
     broker.request(2, 1, more, Duration::ZERO);
@@ -87,7 +87,7 @@ fn it_counts_for_a_process_once_and_for_no_other_program() {
 #[test]
 fn it_keeps_nobody_from_what_fits() {
     let mut broker = after_a_run(60);
-    broker.identify(2, Program::new(7));
+    broker.identify(2, ProgramId::new(7));
     // With its overhead no GPU could hold it.
     assert_eq!(begin(&mut broker, 2, 95, 101), [(2, 95)]);
     assert_eq!(broker.ledger().charges(0).overhead, 5);
@@ -97,7 +97,7 @@ fn it_keeps_nobody_from_what_fits() {
 fn what_an_idle_process_never_takes_is_given_up_at_once() {
     for alone in [false, true] {
         let mut broker = after_a_run(60);
-        broker.identify(2, Program::new(7));
+        broker.identify(2, ProgramId::new(7));
         begin(&mut broker, 2, 10, 101);
         broker.request(2, 1, request(Op::End, 1, 0, 2), Duration::ZERO);
         assert!(broker.ledger().charges(0).is_idle());

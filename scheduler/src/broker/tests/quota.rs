@@ -72,7 +72,7 @@ fn die(broker: &mut Broker, client: ClientId, now: Duration) {
     }
 }
 
-fn held(broker: &Broker, now: Duration) -> Vec<u32> {
+fn over_quota(broker: &Broker, now: Duration) -> Vec<u32> {
     let views = broker.wait_views(now).into_iter();
     views
         .filter(|view| view.over_quota)
@@ -99,7 +99,7 @@ fn no_more_tasks_begin_than_a_user_may_have() {
     );
     assert!(first.is_superset(&(5..=8).collect()));
     granted(&mut broker, seconds(1));
-    let waiting = held(&broker, seconds(1));
+    let waiting = over_quota(&broker, seconds(1));
     assert_eq!(waiting.len(), 2);
     assert!(broker.presses() && !broker.waiting());
     // Leases of the user's own programs end, those of others do not.
@@ -166,7 +166,7 @@ fn a_user_stays_on_as_many_gpus_as_it_may_have() {
     begin(&mut broker, 3, 1, 60, 0b100, seconds(1));
     begin(&mut broker, 4, 1, 60, 7, seconds(1));
     assert_eq!(granted(&mut broker, seconds(1)), [4]);
-    assert_eq!(held(&broker, seconds(1)), [3]);
+    assert_eq!(over_quota(&broker, seconds(1)), [3]);
     die(&mut broker, 1, seconds(2));
     let mut next = granted(&mut broker, seconds(2));
     next.extend(granted(&mut broker, seconds(2)));
@@ -217,7 +217,7 @@ fn where_all_who_share_a_quota_wait_the_eldest_goes_on() {
     assert_eq!(grow(&mut broker, 1, 20, seconds(1)), None);
     // The other one may still end.
     assert_eq!(granted(&mut broker, seconds(1)), NOBODY);
-    assert_eq!(held(&broker, seconds(1)), [1]);
+    assert_eq!(over_quota(&broker, seconds(1)), [1]);
     assert_eq!(grow(&mut broker, 2, 20, seconds(1)), None);
     assert_eq!(granted(&mut broker, seconds(1)), [1]);
     // It has 40 of 50, the other 20.
@@ -343,7 +343,7 @@ proptest! {
         for (uid, account) in users.iter_mut().enumerate() {
             account.limits[0].0 = Owner::User(uid as u32);
         }
-        let mut world = World::of_users(&[24, 20], 1, lives, users);
+        let mut world = SimulatedWorld::of_users(&[24, 20], 1, lives, users);
         world.broker.books.rules = rules;
         if !is_patient {
             world.broker.books.rules.patience = Duration::from_millis(100);
@@ -368,7 +368,7 @@ fn what_a_process_still_has_stays_on_its_users_account() {
     begin(&mut broker, 2, 1, 40, 1, seconds(1));
     begin(&mut broker, 3, 1, 5, 2, seconds(1));
     assert_eq!(granted(&mut broker, seconds(1)), NOBODY);
-    assert_eq!(held(&broker, seconds(1)), [2, 3], "in bytes, and in GPUs");
+    assert_eq!(over_quota(&broker, seconds(1)), [2, 3], "in bytes, and in GPUs");
     let has = broker
         .owner_views()
         .into_iter()
@@ -407,7 +407,7 @@ fn a_gpu_for_oneself_is_charged_whole() {
     }
     assert_eq!(granted(&mut broker, seconds(0)).len(), 1);
     assert_eq!(
-        held(&broker, seconds(0)).len(),
+        over_quota(&broker, seconds(0)).len(),
         1,
         "two whole GPUs are more than 150 MiB"
     );
@@ -511,7 +511,7 @@ fn processes_are_limited_where_the_file_says_so() {
         NOBODY,
         "its context is there still"
     );
-    assert_eq!(held(&broker, seconds(1)), [3]);
+    assert_eq!(over_quota(&broker, seconds(1)), [3]);
     die(&mut broker, 1, seconds(2));
     assert_eq!(granted(&mut broker, seconds(2)), [3]);
 }

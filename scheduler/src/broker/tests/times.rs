@@ -140,9 +140,9 @@ fn time_goes_on_where_the_last_broker_was() {
     assert_eq!(before.request(2, 0, swapped, seconds(90)), Some(Reply::Done));
     assert_eq!(late(&mut before, 90), []);
     assert_eq!(late(&mut before, 120).len(), 1);
-    let record = crate::journal::Record {
+    let record = crate::journal::JournalLine {
         ledger: before.take_changes().0,
-        ..crate::journal::Record::default()
+        ..crate::journal::JournalLine::default()
     };
     // As it is written and read.
     let record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
@@ -166,11 +166,11 @@ fn a_journal_of_before_there_were_times_is_read() {
     let mut before = broker();
     begin(&mut before, 1, 1, seconds(5));
     let key = TaskKey { client: 1, task: 1 };
-    let mut held = serde_json::to_value(before.ledger().task(key).unwrap()).unwrap();
-    assert!(held.get("away").is_none(), "nothing is written of what is not");
-    held.as_object_mut().unwrap().remove("may_rest");
-    let held: crate::ledger::Holding = serde_json::from_value(held).unwrap();
-    assert_eq!(Some(&held), before.ledger().task(key));
+    let mut holding = serde_json::to_value(before.ledger().task(key).unwrap()).unwrap();
+    assert!(holding.get("away").is_none(), "nothing is written of what is not");
+    holding.as_object_mut().unwrap().remove("may_rest");
+    let holding: crate::ledger::Holding = serde_json::from_value(holding).unwrap();
+    assert_eq!(Some(&holding), before.ledger().task(key));
 }
 
 #[test]

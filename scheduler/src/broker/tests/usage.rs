@@ -5,7 +5,7 @@ use mgb_probe::{slurm_step, slurm_whole};
 
 use super::*;
 use crate::broker::history::MAX_JOBS;
-use crate::journal::{Image, Record};
+use crate::journal::{Image, JournalLine};
 
 fn second(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -59,9 +59,9 @@ fn a_broker_that_goes_on_counts_what_a_job_has_then() {
     let mut first = broker_over(&[100 * MIB; 2]);
     arrive(&mut first, 1, 7, 0);
     begin(&mut first, 1, 60, second(1));
-    let record = Record {
+    let record = JournalLine {
         ledger: first.take_changes().0,
-        ..Record::default()
+        ..JournalLine::default()
     };
     let image = Image::read(format!("{}\n", serde_json::to_string(&record).unwrap()).as_bytes());
     let mut next = broker_over(&[100 * MIB; 2]);

@@ -29,7 +29,7 @@ pub(super) enum Act {
 
 /// A single-threaded process under the runtime's rules: it swaps when told, and
 /// a task that was swapped grows back before it is used.
-pub(super) struct Process {
+pub(super) struct SimulatedProcess {
     pub(super) client: ClientId,
     acts: Vec<Act>,
     waiting: Option<Request>,
@@ -44,10 +44,10 @@ pub(super) struct Process {
     pub(super) swaps: u32,
 }
 
-pub(super) struct World {
+pub(super) struct SimulatedWorld {
     pub(super) broker: Broker,
     lives: Vec<Vec<Act>>,
-    pub(super) processes: Vec<Process>,
+    pub(super) processes: Vec<SimulatedProcess>,
     /// What a foreign program has of each GPU until then, which only the driver knows.
     pub(super) foreign: (u64, Duration),
     now: Duration,
@@ -78,9 +78,9 @@ pub(super) fn request(op: Op, task: u64, bytes: u64, thread: u32) -> Request {
     }
 }
 
-impl World {
-    pub(super) fn new(capacity: &[u64], context: u64, lives: Vec<Vec<Act>>) -> World {
-        World::of_users(capacity, context, lives, Vec::new())
+impl SimulatedWorld {
+    pub(super) fn new(capacity: &[u64], context: u64, lives: Vec<Vec<Act>>) -> SimulatedWorld {
+        SimulatedWorld::of_users(capacity, context, lives, Vec::new())
     }
 
     pub(super) fn of_users(
@@ -88,14 +88,14 @@ impl World {
         context: u64,
         lives: Vec<Vec<Act>>,
         users: Vec<Account>,
-    ) -> World {
+    ) -> SimulatedWorld {
         let gpus = capacity
             .iter()
             .enumerate()
             .map(|(index, &bytes)| test_gpu(index as u32, bytes, context))
             .collect();
-        let mut world = World {
-            broker: Broker::new(gpus, Rules::new(Policy::Mgb)),
+        let mut world = SimulatedWorld {
+            broker: Broker::new(gpus, ServingRules::new(Policy::Mgb)),
             lives,
             processes: Vec::new(),
             foreign: (0, Duration::ZERO),
@@ -117,7 +117,7 @@ impl World {
                 self.broker
                     .has_account(uid as u32, self.users[uid as usize].clone());
             }
-            self.processes.push(Process {
+            self.processes.push(SimulatedProcess {
                 client,
                 acts,
                 waiting: None,
@@ -129,7 +129,7 @@ impl World {
                 swaps: 0,
             });
             if let Some(Some(program)) = programs.get(at) {
-                self.broker.identify(client, Program::new(*program));
+                self.broker.identify(client, ProgramId::new(*program));
             }
         }
     }
@@ -191,7 +191,7 @@ impl World {
                 let others: Vec<u64> = self.processes[at]
                     .tasks
                     .iter()
-                    .filter(|(task, held)| **task != asked.task && held.0 == gpu && held.2 > 0)
+                    .filter(|(task, on_gpu)| **task != asked.task && on_gpu.0 == gpu && on_gpu.2 > 0)
                     .map(|(task, _)| *task)
                     .collect();
                 assert!(!others.is_empty(), "told to swap what it does not have");
@@ -213,10 +213,10 @@ impl World {
     fn check_company(&self, at: usize, gpu: u32, alone: bool) {
         let others = self.processes.iter().enumerate();
         for (_, other) in others.filter(|(other, process)| *other != at && !process.dead) {
-            let is_on = |held: &(u32, u64, u64)| held.0 == gpu && (alone && held.2 > 0);
+            let is_on = |on_gpu: &(u32, u64, u64)| on_gpu.0 == gpu && (alone && on_gpu.2 > 0);
             let mut tasks = other.tasks.iter();
             let disturbs =
-                tasks.any(|(task, held)| is_on(held) || held.0 == gpu && other.alone.contains(task));
+                tasks.any(|(task, on_gpu)| is_on(on_gpu) || on_gpu.0 == gpu && other.alone.contains(task));
             assert!(!disturbs || other.waiting.is_some(), "GPU {gpu} is shared");
         }
     }
@@ -266,9 +266,9 @@ impl World {
             Act::Work(ticks) => process.busy = ticks,
             Act::Load(bytes) => self.load(at, bytes),
             Act::End(task, kept) if process.tasks.contains_key(&task) => {
-                let held = process.tasks.get_mut(&task).unwrap();
-                held.2 = held.2.min(kept);
-                let kept = held.2;
+                let on_gpu = process.tasks.get_mut(&task).unwrap();
+                on_gpu.2 = on_gpu.2.min(kept);
+                let kept = on_gpu.2;
                 process.alone.remove(&task);
                 if kept == 0 {
                     process.tasks.remove(&task);
@@ -284,7 +284,7 @@ impl World {
             .tasks
             .values()
             .next()
-            .map(|held| held.0 as usize)
+            .map(|on_gpu| on_gpu.0 as usize)
         else {
             return;
         };
@@ -349,7 +349,7 @@ impl World {
                 .iter()
                 .filter(|process| process.busy > 0)
                 .flat_map(|process| {
-                    let on = process.tasks.values().map(|held| held.0 as usize);
+                    let on = process.tasks.values().map(|on_gpu| on_gpu.0 as usize);
                     on.map(|gpu| (process.client, gpu))
                 })
                 .collect();
@@ -371,8 +371,8 @@ impl World {
                     .iter()
                     .filter(|process| !process.dead)
                     .flat_map(|process| process.tasks.values())
-                    .filter(|held| held.0 as usize == gpu)
-                    .map(|held| held.2)
+                    .filter(|on_gpu| on_gpu.0 as usize == gpu)
+                    .map(|on_gpu| on_gpu.2)
                     .sum();
                 let all = mapped + self.libraries(gpu);
                 assert!(all <= capacity, "GPU {gpu} holds {all} of {capacity}");

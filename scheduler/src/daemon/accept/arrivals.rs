@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::broker::Program;
+use crate::broker::ProgramId;
 use crate::client::ClientId;
 use crate::daemon::accept::greet::Guest;
 
 /// Guests that wait for what is looked up, by the number they have as clients.
 #[derive(Default)]
-pub(crate) struct Arrivals(BTreeMap<ClientId, Waiting>);
+pub(crate) struct Arrivals(BTreeMap<ClientId, WaitingGuest>);
 
 /// A guest that has said hello.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingGuest {
     pub(crate) guest: Guest,
     /// What it runs; `None` until that is known.
-    pub(crate) program: Option<Option<Program>>,
+    pub(crate) program: Option<Option<ProgramId>>,
     pub(crate) until: Duration,
 }
 
 impl Arrivals {
     /// A guest has said hello.
-    pub(crate) fn insert(&mut self, id: ClientId, waiting: Waiting) {
+    pub(crate) fn insert(&mut self, id: ClientId, waiting: WaitingGuest) {
         self.0.insert(id, waiting);
     }
 
     /// It is known what a guest runs. What is known of one that does not wait is given back.
-    pub(crate) fn runs(&mut self, id: ClientId, program: Option<Program>) -> Option<Program> {
+    pub(crate) fn runs(&mut self, id: ClientId, program: Option<ProgramId>) -> Option<ProgramId> {
         match self.0.get_mut(&id) {
             Some(waiting) => {
                 waiting.program = Some(program);
@@ -37,7 +37,7 @@ impl Arrivals {
     }
 
     /// Takes those who have waited for long enough.
-    pub(crate) fn take(&mut self, is_done: impl Fn(&Waiting) -> bool) -> Vec<(ClientId, Waiting)> {
+    pub(crate) fn take(&mut self, is_done: impl Fn(&WaitingGuest) -> bool) -> Vec<(ClientId, WaitingGuest)> {
         let done = self.0.iter().filter(|(_, waiting)| is_done(waiting));
         let done: Vec<ClientId> = done.map(|(id, _)| *id).collect();
         done.into_iter()

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use mgb_interface::peer::{groups, is_of, is_over, peer, process};
-use mgb_probe::hello::{Answer, Hello};
+use mgb_probe::hello::{Hello, HelloAnswer};
 use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
@@ -239,19 +239,19 @@ fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
 
 /// Tells a client that it is one.
 pub(crate) fn welcome(socket: &OwnedFd, hello: Hello) -> Result<(), Offence> {
-    send(socket, &Answer::Hello(hello))
+    send(socket, &HelloAnswer::Hello(hello))
 }
 
 /// Says why not. Whether it arrives does not matter.
 pub(crate) fn refuse(socket: &OwnedFd, offence: &Offence) {
-    let answer = Answer::Refused {
+    let answer = HelloAnswer::Refused {
         version: VERSION,
         reason: offence.to_string(),
     };
     let _ = send(socket, &answer);
 }
 
-fn send(socket: &OwnedFd, answer: &Answer) -> Result<(), Offence> {
+fn send(socket: &OwnedFd, answer: &HelloAnswer) -> Result<(), Offence> {
     let text = serde_json::to_vec(answer).unwrap_or_default();
     rustix::net::sendmsg(
         socket,

@@ -24,7 +24,7 @@ use crate::client::ClientId;
 use crate::daemon::deferred_close;
 use crate::daemon::limits::{CONNECTIONS, Limiter};
 use crate::note::Note;
-use arrivals::{Arrivals, Waiting};
+use arrivals::{Arrivals, WaitingGuest};
 use connection::Connection;
 use greet::Offence;
 use identity::{Identities, Identity};
@@ -176,7 +176,7 @@ impl Accept {
     }
 
     /// A connection has said hello, and waits for what is looked up.
-    pub(crate) fn arrives(&mut self, id: ClientId, waiting: Waiting, now: Duration) {
+    pub(crate) fn arrives(&mut self, id: ClientId, waiting: WaitingGuest, now: Duration) {
         if let Some(connection) = self.guests.get_mut(&id) {
             // It is silent no more.
             connection.since = now;

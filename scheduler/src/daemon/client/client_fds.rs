@@ -23,7 +23,7 @@ use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 use crate::client::ClientId;
 use crate::daemon::deferred_close;
 use crate::daemon::limits::{LOG_LINES, Limiter};
-use crate::node::Node;
+use crate::node::NodeDriver;
 
 /// How long to keep them where the GPU never shows a pause.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Files of processes that are gone, and the work they are kept for.
 pub(crate) struct ClientFds {
-    gone: Vec<Kept>,
+    gone: Vec<KeptFds>,
     /// When to look next.
     due: Duration,
     /// Major numbers of the driver's devices.
@@ -42,7 +42,7 @@ pub(crate) struct ClientFds {
     done: Limiter<()>,
 }
 
-struct Kept {
+struct KeptFds {
     id: ClientId,
     pid: u32,
     uid: u32,
@@ -53,7 +53,7 @@ struct Kept {
     since: Duration,
 }
 
-impl Kept {
+impl KeptFds {
     /// Tells that its memory goes.
     fn tell(&self, now: Duration, left_out: u32) {
         let (pid, kept_ms) = (self.pid, now.saturating_sub(self.since).as_millis() as u64);
@@ -76,7 +76,7 @@ impl Kept {
 impl ClientFds {
     /// One that takes files of the devices which `node` names.
     #[allow(clippy::disallowed_methods, reason = "the driver's devices, as mgbd starts")]
-    pub(crate) fn new(node: &dyn Node) -> ClientFds {
+    pub(crate) fn new(node: &dyn NodeDriver) -> ClientFds {
         let paths = node.driver_files().into_iter();
         let devices = paths
             .filter_map(|path| Some(major(stat(path).ok()?.st_rdev)))
@@ -123,7 +123,7 @@ impl ClientFds {
                 "a process ended with work under way: its memory stays until that is done"
             );
         }
-        self.gone.push(Kept {
+        self.gone.push(KeptFds {
             id,
             pid,
             uid,
@@ -159,7 +159,7 @@ impl ClientFds {
     }
 
     /// Lets go of what is done with; the clients whose it was, and their processes.
-    pub(crate) fn check(&mut self, node: &dyn Node, now: Duration) -> Vec<(ClientId, u32)> {
+    pub(crate) fn check(&mut self, node: &dyn NodeDriver, now: Duration) -> Vec<(ClientId, u32)> {
         let mut over = Vec::new();
         if self.gone.is_empty() || now < self.due {
             return Vec::new();

@@ -9,8 +9,8 @@ use crate::client::ClientId;
 use crate::daemon::limits::{
     FILE_LISTS, LOG_LINES, Limiter, MAX_FREE_REQUESTS, Pauses, USER_LOG_LINES, WAITING_REQUESTS,
 };
-use crate::daemon::source::Source;
-use crate::node::Node;
+use crate::daemon::source::EventSource;
+use crate::node::NodeDriver;
 
 /// All clients, by their numbers.
 pub(crate) struct Clients {
@@ -23,7 +23,7 @@ pub(crate) struct Clients {
     unanswered: Limiter<u32>,
     /// Lists of files to be kept, by user.
     file_lists: Limiter<u32>,
-    pauses: Pauses<Source>,
+    pauses: Pauses<EventSource>,
     /// Files of processes that are gone.
     fds: ClientFds,
     /// Descriptors kept for clients, at once.
@@ -40,7 +40,7 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// No clients, for which so many files may be kept.
-    pub(crate) fn new(node: &dyn Node, max_fds: usize, now: Duration) -> Clients {
+    pub(crate) fn new(node: &dyn NodeDriver, max_fds: usize, now: Duration) -> Clients {
         Clients {
             all: BTreeMap::new(),
             posting: BTreeSet::new(),
@@ -117,8 +117,8 @@ impl Clients {
     /// A client is gone, and its requests are void.
     pub(crate) fn remove(&mut self, id: ClientId) -> Option<Client> {
         self.drop_calls(id);
-        self.pauses.forget(Source::Socket(id));
-        self.pauses.forget(Source::Doorbell(id));
+        self.pauses.forget(EventSource::Socket(id));
+        self.pauses.forget(EventSource::Doorbell(id));
         self.all.remove(&id)
     }
 
@@ -208,7 +208,7 @@ impl Clients {
     }
 
     /// What is not heard for a moment.
-    pub(crate) fn pauses(&mut self) -> &mut Pauses<Source> {
+    pub(crate) fn pauses(&mut self) -> &mut Pauses<EventSource> {
         &mut self.pauses
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Client {
     /// Its process is on its way out; the ledger has let go of it already.
     pub(crate) leaving: bool,
     /// `None` once it hung up.
-    pub(crate) line: Option<Line>,
+    pub(crate) line: Option<LiveConnection>,
     mapping: ChannelMemory,
     /// The memory that is mapped, for the holder.
     pub(crate) memory: OwnedFd,
@@ -63,7 +63,7 @@ pub(crate) struct Client {
 }
 
 /// What a connected client has.
-pub(crate) struct Line {
+pub(crate) struct LiveConnection {
     pub(crate) socket: OwnedFd,
     pub(crate) doorbell: OwnedFd,
 }
@@ -89,7 +89,7 @@ impl Client {
             pidfd: guest.pidfd,
             observer: guest.observer,
             leaving: false,
-            line: Some(Line {
+            line: Some(LiveConnection {
                 socket,
                 doorbell: guest.doorbell,
             }),
@@ -121,7 +121,7 @@ impl Client {
             pidfd: left.pidfd,
             observer: false,
             leaving: false,
-            line: Some(Line {
+            line: Some(LiveConnection {
                 socket: left.socket,
                 doorbell: left.doorbell,
             }),

@@ -41,7 +41,7 @@ impl Endings {
         is_safe: bool,
         listens: bool,
         now: Duration,
-    ) -> Option<(Step, bool)> {
+    ) -> Option<(EndingStep, bool)> {
         let done = self.0.get(&id).copied();
         let step = next(done, ends, is_safe, listens, now)?;
         self.0.insert(id, Done::by(step, now));
@@ -51,7 +51,7 @@ impl Endings {
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum EndingStep {
     /// The log tells of it.
     Tell(&'static str),
     /// The program is asked to say why.
@@ -62,19 +62,19 @@ pub(crate) enum Step {
 
 /// What is done next about a process; `None`: nothing, for now. `ends`: the administrator wants it to end.
 /// `is_safe`: that harms nobody else. `listens`: it can say why.
-fn next(done: Option<Done>, ends: bool, is_safe: bool, listens: bool, now: Duration) -> Option<Step> {
+fn next(done: Option<Done>, ends: bool, is_safe: bool, listens: bool, now: Duration) -> Option<EndingStep> {
     let is_to_end = ends && is_safe;
     match done {
-        None | Some(Done::Told) if is_to_end && listens => Some(Step::Explain),
+        None | Some(Done::Told) if is_to_end && listens => Some(EndingStep::Explain),
         None | Some(Done::Told | Done::Explained) if is_to_end => {
-            Some(Step::Signal(Signal::TERM, "it is told to end"))
+            Some(EndingStep::Signal(Signal::TERM, "it is told to end"))
         }
-        None if ends => Some(Step::Tell(
+        None if ends => Some(EndingStep::Tell(
             "it goes on: its end at work would fail its neighbours under MPS",
         )),
-        None => Some(Step::Tell("it goes on")),
+        None => Some(EndingStep::Tell("it goes on")),
         Some(Done::Signalled(since)) if is_to_end && now.saturating_sub(since) >= END_TIMEOUT => {
-            Some(Step::Signal(Signal::KILL, "it is killed"))
+            Some(EndingStep::Signal(Signal::KILL, "it is killed"))
         }
         Some(_) => None,
     }
@@ -82,11 +82,11 @@ fn next(done: Option<Done>, ends: bool, is_safe: bool, listens: bool, now: Durat
 
 impl Done {
     /// What was done about a process once this step is taken.
-    fn by(step: Step, now: Duration) -> Done {
+    fn by(step: EndingStep, now: Duration) -> Done {
         match step {
-            Step::Tell(_) => Done::Told,
-            Step::Explain => Done::Explained,
-            Step::Signal(..) => Done::Signalled(now),
+            EndingStep::Tell(_) => Done::Told,
+            EndingStep::Explain => Done::Explained,
+            EndingStep::Signal(..) => Done::Signalled(now),
         }
     }
 }
@@ -100,8 +100,8 @@ mod tests {
     /// The signal that comes next, where any step does.
     fn signal(done: Option<Done>, ends: bool, is_safe: bool) -> Option<Option<Signal>> {
         Some(match next(done, ends, is_safe, false, NOW)? {
-            Step::Signal(signal, _) => Some(signal),
-            Step::Tell(_) | Step::Explain => None,
+            EndingStep::Signal(signal, _) => Some(signal),
+            EndingStep::Tell(_) | EndingStep::Explain => None,
         })
     }
 
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(signal(Some(Done::Told), true, true), Some(Some(Signal::TERM)));
         // One that can says why before it ends.
         for done in [None, Some(Done::Told)] {
-            assert_eq!(next(done, true, true, true, NOW), Some(Step::Explain));
+            assert_eq!(next(done, true, true, true, NOW), Some(EndingStep::Explain));
         }
         assert_eq!(
             signal(Some(Done::Explained), true, true),

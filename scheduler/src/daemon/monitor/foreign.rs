@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Broker;
 use crate::broker::{Activity, WHOLE};
-use crate::node::Node;
+use crate::node::NodeDriver;
 
 /// The driver is asked so often at most.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -36,7 +36,7 @@ impl ForeignLoads {
     /// `activity`: what clients did.
     pub(crate) fn sample(
         &mut self,
-        node: &dyn Node,
+        node: &dyn NodeDriver,
         broker: &Broker,
         activity: &[Activity],
         now: Duration,

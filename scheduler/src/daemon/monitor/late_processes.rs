@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::broker::{Late, Times};
 use crate::client::ClientId;
 use crate::daemon::limits::{Limiter, USER_LOG_LINES};
-use crate::daemon::monitor::ending::{Endings, Step};
+use crate::daemon::monitor::ending::{EndingStep, Endings};
 
 /// How often the tasks' times are looked at. While there are clients the loop is awake as often, to write the
 /// view.
@@ -57,7 +57,13 @@ impl LateProcesses {
     }
 
     /// What is done next about a late process. `is_safe`: its end harms nobody else. `listens`: it can say why.
-    pub(crate) fn step(&mut self, late: &Late, is_safe: bool, listens: bool, now: Duration) -> Option<Step> {
+    pub(crate) fn step(
+        &mut self,
+        late: &Late,
+        is_safe: bool,
+        listens: bool,
+        now: Duration,
+    ) -> Option<EndingStep> {
         let step = self.endings.step(late.client, late.ends, is_safe, listens, now);
         step.map(|(step, _)| step)
     }

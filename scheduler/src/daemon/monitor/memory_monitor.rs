@@ -23,7 +23,7 @@ use crate::daemon::process::family::belongs_to;
 use crate::daemon::process::marks::Marks;
 use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
-use crate::node::{Memory, Node, NodeError, Resident};
+use crate::node::{GpuMemory, NodeDriver, NodeError, Resident};
 
 /// How often to ask again while clients keep mapping.
 const TRIES: usize = 4;
@@ -34,7 +34,7 @@ const BLIND_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GpuSample {
     /// What the driver says; `None` if it does not.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) memory: Option<GpuMemory>,
     /// The processes with a context there, as the driver says; `None` if it does not.
     pub(crate) residents: Option<Vec<Resident>>,
     /// Bytes that living holders may still map.
@@ -100,7 +100,7 @@ impl GpuSample {
     }
 
     /// The driver says this of it.
-    fn speaks(&mut self, gpu: usize, memory: Memory) {
+    fn speaks(&mut self, gpu: usize, memory: GpuMemory) {
         self.total = Some(memory.total);
         if let Some(blind) = self.blind.take() {
             let seconds = blind.since.elapsed().as_secs();
@@ -116,7 +116,7 @@ pub(crate) struct MemoryMonitor {
 }
 
 /// A client that holds something on a GPU: its entries in the ledger, and its connection if there is one.
-struct Holder<'a> {
+struct GpuHolder<'a> {
     id: ClientId,
     client: Option<&'a Client>,
     /// Reserved by tasks that publish what they map.
@@ -126,7 +126,7 @@ struct Holder<'a> {
     context: u64,
 }
 
-impl Holder<'_> {
+impl GpuHolder<'_> {
     /// What it says of its resident bytes, clamped, and its count of changes.
     fn said(&self, gpu: usize) -> (u64, u64) {
         let (bytes, changes) = self.client.map_or((0, 0), |client| client.resident(gpu));
@@ -147,7 +147,7 @@ impl Holder<'_> {
     }
 }
 
-type Clients = BTreeMap<ClientId, Client>;
+type MonitoredClients = BTreeMap<ClientId, Client>;
 
 impl MemoryMonitor {
     pub(crate) fn new(gpus: usize, marks: Marks) -> MemoryMonitor {
@@ -165,7 +165,12 @@ impl MemoryMonitor {
     }
 
     /// Samples every GPU.
-    pub(crate) fn sample(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Snapshot {
+    pub(crate) fn sample(
+        &mut self,
+        node: &dyn NodeDriver,
+        ledger: &Ledger,
+        clients: &MonitoredClients,
+    ) -> Snapshot {
         let mut snapshot = Snapshot::default();
         let holders = holders(ledger, clients);
         // A client that holds nothing has no lease.
@@ -201,10 +206,10 @@ impl MemoryMonitor {
     fn sample_gpu(
         &mut self,
         gpu: usize,
-        node: &dyn Node,
+        node: &dyn NodeDriver,
         ledger: &Ledger,
-        clients: &Clients,
-        holders: &[Holder<'_>],
+        clients: &MonitoredClients,
+        holders: &[GpuHolder<'_>],
     ) {
         let reclaiming = ledger.reclaiming().iter().any(|entry| entry.gpu == gpu);
         let plain = holders.iter().any(|holder| holder.plain > 0);
@@ -294,11 +299,11 @@ fn may_work(launches: u32, says: Option<bool>) -> bool {
 }
 
 /// The clients that hold something, by GPU, in the order of the clients.
-fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
-    let mut gpus: Vec<Vec<Holder<'a>>> = ledger.gpus().iter().map(|_| Vec::new()).collect();
+fn holders<'a>(ledger: &Ledger, clients: &'a MonitoredClients) -> Vec<Vec<GpuHolder<'a>>> {
+    let mut gpus: Vec<Vec<GpuHolder<'a>>> = ledger.gpus().iter().map(|_| Vec::new()).collect();
     // Whoever has a task on a GPU is charged for a context there.
     for (id, gpu, context) in ledger.contexts() {
-        gpus[gpu].push(Holder {
+        gpus[gpu].push(GpuHolder {
             id,
             client: clients.get(&id),
             published: 0,
@@ -327,8 +332,8 @@ fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
 
 /// What the driver says that plain programs, their children and what has left them have in all.
 fn plain_bytes(
-    holders: &[Holder<'_>],
-    clients: &Clients,
+    holders: &[GpuHolder<'_>],
+    clients: &MonitoredClients,
     residents: Option<&[Resident]>,
     marks: &Marks,
 ) -> BTreeMap<ClientId, u64> {

@@ -20,7 +20,7 @@ use crate::Broker;
 use crate::broker::Snapshot;
 use crate::daemon::client::clients::Clients;
 use crate::daemon::lookups::Lookups;
-use crate::node::Node;
+use crate::node::NodeDriver;
 use activity::Activities;
 use descriptor_count::Descriptors;
 use ending::Endings;
@@ -70,7 +70,7 @@ impl Monitor {
     }
 
     /// Has the driver asked for the GPUs' health from now on.
-    pub(crate) fn watch_health(&mut self, node: &dyn Node, lookups: &Lookups) -> io::Result<()> {
+    pub(crate) fn watch_health(&mut self, node: &dyn NodeDriver, lookups: &Lookups) -> io::Result<()> {
         let watch = node
             .health()
             .map(|source| HealthWatch::new(source, lookups.answers()));
@@ -81,7 +81,7 @@ impl Monitor {
     /// Samples the GPUs. The flag says whether the driver lost one, or reaches it again.
     pub(crate) fn sample(
         &mut self,
-        node: &dyn Node,
+        node: &dyn NodeDriver,
         broker: &Broker,
         clients: &Clients,
         now: Duration,
@@ -101,7 +101,7 @@ impl Monitor {
     /// Samples what clients have beside their tasks, of one GPU and if it is time.
     pub(crate) fn sample_overheads(
         &mut self,
-        node: &dyn Node,
+        node: &dyn NodeDriver,
         broker: &Broker,
         clients: &Clients,
         now: Duration,

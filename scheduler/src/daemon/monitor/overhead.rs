@@ -14,7 +14,7 @@ use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::process::family::belongs_to;
 use crate::daemon::process::marks::Marks;
-use crate::node::{Memory, Node, Resident};
+use crate::node::{GpuMemory, NodeDriver, Resident};
 
 /// Between two samples of a GPU: many programs live for a second or two. A list takes the driver 40 us, at
 /// most some 15 ms while processes come and go (an H200).
@@ -25,7 +25,7 @@ pub(crate) type Overhead = (ClientId, u64);
 
 /// The last sample of a GPU.
 #[derive(Clone, Debug, Default)]
-struct Sample {
+struct OverheadSample {
     at: Duration,
     seen: BTreeMap<ClientId, u64>,
 }
@@ -33,26 +33,26 @@ struct Sample {
 /// Measures what processes take on a GPU beside their tasks and contexts.
 pub(crate) struct Overheads {
     marks: Marks,
-    last: Vec<Sample>,
+    last: Vec<OverheadSample>,
 }
 
 impl Overheads {
     pub(crate) fn new(gpus: usize, marks: Marks) -> Overheads {
         Overheads {
             marks,
-            last: vec![Sample::default(); gpus],
+            last: vec![OverheadSample::default(); gpus],
         }
     }
 
     /// Samples one GPU that is due, if there is any: how much each process has there.
     pub(crate) fn sample(
         &mut self,
-        node: &dyn Node,
+        node: &dyn NodeDriver,
         ledger: &Ledger,
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Option<(usize, Vec<Overhead>)> {
-        let is_due = |sample: &Sample| now.saturating_sub(sample.at) >= SAMPLE_INTERVAL;
+        let is_due = |sample: &OverheadSample| now.saturating_sub(sample.at) >= SAMPLE_INTERVAL;
         let gpu = self.last.iter().position(is_due)?;
         let last = &mut self.last[gpu];
         last.at = now;
@@ -68,7 +68,7 @@ impl Overheads {
 
 fn sample_gpu(
     gpu: usize,
-    node: &dyn Node,
+    node: &dyn NodeDriver,
     ledger: &Ledger,
     clients: &BTreeMap<ClientId, Client>,
     marks: &Marks,
@@ -152,7 +152,7 @@ fn declared(ledger: &Ledger, client: ClientId, gpu: usize) -> Option<u64> {
 }
 
 /// Whether the list says what each process has.
-fn is_plausible(residents: &[Resident], memory: Memory) -> bool {
+fn is_plausible(residents: &[Resident], memory: GpuMemory) -> bool {
     let bytes = residents.iter().filter_map(|resident| resident.bytes);
     bytes.fold(0, u64::saturating_add) <= memory.used()
 }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_list_that_says_more_than_is_in_use_does_not_count() {
         let has = |bytes| Resident { pid: 1, bytes };
-        let memory = Memory { total: 100, free: 40 };
+        let memory = GpuMemory { total: 100, free: 40 };
         for (residents, counts) in [
             (vec![], true),
             (vec![has(Some(40)), has(Some(20)), has(None)], true),

@@ -34,7 +34,7 @@ const MAX_INTERVAL: Duration = Duration::from_millis(500);
 /// Finished entries kept for the node view.
 const REMEMBERED: usize = 64;
 
-struct Entry {
+struct ReclaimingProcess {
     pid: u32,
     lost: Reclaiming,
     marked: Duration,
@@ -47,7 +47,7 @@ struct Entry {
 
 /// The rooms under way, and the latest ones that came back.
 pub(crate) struct Reclaims {
-    entries: Vec<Entry>,
+    entries: Vec<ReclaimingProcess>,
     /// The last look.
     looked: Duration,
     /// Lines of the log about deaths, and about rooms that are free again.
@@ -81,7 +81,7 @@ impl Reclaims {
                     "a process dies: its room is reclaiming"
                 );
             }
-            self.entries.push(Entry {
+            self.entries.push(ReclaimingProcess {
                 pid,
                 lost,
                 marked,
@@ -155,7 +155,7 @@ impl Reclaims {
 
     /// For the node view.
     pub(crate) fn views(&self) -> Vec<ReclaimView> {
-        let view = |entry: &Entry| ReclaimView {
+        let view = |entry: &ReclaimingProcess| ReclaimView {
             pid: entry.pid,
             gpu: entry.lost.gpu as u32,
             bytes: entry.lost.bytes,
@@ -166,7 +166,7 @@ impl Reclaims {
     }
 }
 
-impl Entry {
+impl ReclaimingProcess {
     fn is_free(&mut self, seen: &GpuSample, now: Duration) -> bool {
         let Some(gone) = self.gone else {
             return false;
@@ -196,15 +196,15 @@ mod tests {
     use mgb_interface::Policy;
 
     use super::*;
-    use crate::broker::Rules;
-    use crate::node::{Memory, Resident, test_gpu};
+    use crate::broker::ServingRules;
+    use crate::node::{GpuMemory, Resident, test_gpu};
 
     /// Of a process that goes on and only closed its connection, the driver lists the memory as before.
     #[test]
     fn a_process_that_stays_listed_is_looked_for_less_and_less_often() {
-        let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], Rules::new(Policy::Mgb));
+        let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], ServingRules::new(Policy::Mgb));
         let mut seen = GpuSample::default();
-        seen.memory = Some(Memory { total: 100, free: 50 });
+        seen.memory = Some(GpuMemory { total: 100, free: 50 });
         seen.residents = Some(vec![Resident {
             pid: 7,
             bytes: Some(50),

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 
 use mgb_probe::wire::AGENT;
 
-use crate::broker::Program;
+use crate::broker::ProgramId;
 
 /// How many generations up to look.
 const GENERATIONS: usize = 16;
@@ -88,7 +88,7 @@ const MAX_ARGUMENTS: u64 = 1 << 20;
 
 /// What a process runs: its executable as it lies on the disk (the same one built anew is another program),
 /// and its arguments, as far as `/proc` says. The file system of either may hang: not for the loop.
-pub(crate) fn program_of(pid: u32) -> Option<Program> {
+pub(crate) fn program_of(pid: u32) -> Option<ProgramId> {
     let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
     let executable = number_of(&(file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
     let mut line = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn program_of(pid: u32) -> Option<Program> {
         // What could be read of them before an error counts.
         let _ = arguments.take(MAX_ARGUMENTS).read_to_end(&mut line);
     }
-    let program = Program::new(executable);
+    let program = ProgramId::new(executable);
     // Behind the name by which it was called.
     let arguments = line.iter().position(|byte| *byte == 0);
     Some(arguments.map_or(program, |from| program.called_with(number_of(&line[from..]))))

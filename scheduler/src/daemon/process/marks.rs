@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::process::family::number_of;
-use crate::daemon::threads::pool::Pool;
+use crate::daemon::threads::pool::ThreadPool;
 
 /// Bytes of an environment that are looked at.
 const MAX_ENVIRONMENT: u64 = 1 << 20;
@@ -29,11 +29,11 @@ const MAX_KNOWN: usize = 4096;
 /// What is known of processes' marks. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Marks {
-    pool: Arc<Pool>,
-    known: Known,
+    pool: Arc<ThreadPool>,
+    known: MarksByPid,
 }
 
-type Known = Arc<Mutex<BTreeMap<u32, Looked>>>;
+type MarksByPid = Arc<Mutex<BTreeMap<u32, Looked>>>;
 
 #[derive(Clone, Copy)]
 struct Looked {
@@ -45,10 +45,10 @@ struct Looked {
 }
 
 impl Marks {
-    pub(crate) fn new(pool: Pool) -> Marks {
+    pub(crate) fn new(pool: ThreadPool) -> Marks {
         Marks {
             pool: Arc::new(pool),
-            known: Known::default(),
+            known: MarksByPid::default(),
         }
     }
 

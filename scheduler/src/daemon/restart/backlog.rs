@@ -17,10 +17,10 @@ const MAX_FILES: usize = 1 << 13;
 
 /// Messages that were not sent yet, in their order.
 #[derive(Default)]
-pub(crate) struct Backlog(Mutex<Waiting>);
+pub(crate) struct Backlog(Mutex<UnsentMessages>);
 
 #[derive(Default)]
-struct Waiting {
+struct UnsentMessages {
     messages: VecDeque<(ToHolder, Vec<OwnedFd>)>,
     files: usize,
     /// There were too many, and that was told.
@@ -67,7 +67,7 @@ impl Backlog {
 
     /// Forgets all of it: who was to be told is gone.
     pub(crate) fn clear(&self) {
-        let Waiting { messages, .. } = std::mem::take(&mut *self.0.lock());
+        let UnsentMessages { messages, .. } = std::mem::take(&mut *self.0.lock());
         deferred_close::close_drivers(
             u32::MAX,
             messages.into_iter().flat_map(|(_, files)| files).collect(),
@@ -75,7 +75,7 @@ impl Backlog {
     }
 }
 
-impl Waiting {
+impl UnsentMessages {
     fn flush(&mut self, line: &OwnedFd) -> Result<(), Errno> {
         while let Some((message, files)) = self.messages.front() {
             let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use mgb_probe::mapping::Mapping;
 use rustix::fs::{FallocateFlags, MemfdFlags};
 
-use crate::journal::{Image, Record};
+use crate::journal::{Image, JournalLine};
 
 /// How much longer than twice a new one it may become until it is written anew.
 const SPARE: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl Book {
     }
 
     /// Takes a step down. True: in a new file.
-    pub(crate) fn add(&mut self, record: Record) -> io::Result<bool> {
+    pub(crate) fn add(&mut self, record: JournalLine) -> io::Result<bool> {
         let line = line(&record)?;
         self.image.apply(record);
         if !self.mapping.write(self.bytes, &line) {
@@ -70,7 +70,7 @@ impl AsFd for Book {
     }
 }
 
-fn line(record: &Record) -> io::Result<Vec<u8>> {
+fn line(record: &JournalLine) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     Ok(line)
@@ -79,14 +79,14 @@ fn line(record: &Record) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Known;
+    use crate::journal::KnownClient;
 
     #[test]
     fn it_stays_short_and_says_the_same() {
         let mut book = Book::new(Image::default()).unwrap();
         let mut anew = 0;
         for id in 1..40_000 {
-            let known = Known {
+            let known = KnownClient {
                 id,
                 pid: 1,
                 uid: 0,
@@ -94,10 +94,10 @@ mod tests {
                 job: 0,
                 version: 12,
             };
-            let record = Record {
+            let record = JournalLine {
                 came: vec![known],
                 gone: vec![id - 1],
-                ..Record::default()
+                ..JournalLine::default()
             };
             anew += u32::from(book.add(record).unwrap());
         }

@@ -40,7 +40,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 
 /// The holder of this `mgbd`.
-pub(crate) struct Holder {
+pub(crate) struct HolderProcess {
     /// The program of `mgbd`, which is the holder's as well.
     program: PathBuf,
     mps_control: PathBuf,
@@ -114,16 +114,16 @@ pub(crate) enum NoHolder {
     Failed(String),
 }
 
-impl Holder {
+impl HolderProcess {
     /// Finds or starts the holder of the `mgbd` that `is` says, with MPS if that is wanted. Returns what an
     /// earlier one left as well.
     ///
     /// # Errors
     /// When another `mgbd` has the holder and lives, or there are no threads for it.
-    pub(crate) fn open(is: Mgbd) -> Result<(Holder, MpsState, Predecessor), NoHolder> {
+    pub(crate) fn open(is: Mgbd) -> Result<(HolderProcess, MpsState, Predecessor), NoHolder> {
         let failed = |error: std::io::Error| NoHolder::Failed(error.to_string());
         let wants_mps = is.wants_mps;
-        let mut holder = Holder {
+        let mut holder = HolderProcess {
             program: is.program,
             mps_control: is.mps_control,
             mgbd: is.socket,

@@ -19,18 +19,18 @@ use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::client::clients::Clients;
 use crate::daemon::history_file::HistoryFile;
-use crate::journal::{Image, Known, Record};
+use crate::journal::{Image, JournalLine, KnownClient};
 use book::Book;
-use holder::{Holder, MpsState};
+use holder::{HolderProcess, MpsState};
 
 /// The holder, and the journal that it has.
 pub(crate) struct Restart {
     /// `None` where there is nothing that needs one.
-    holder: Option<Holder>,
+    holder: Option<HolderProcess>,
     /// The journal; `None` where nobody would have it after this process.
     book: Option<Book>,
     /// Clients that came and went and were not written yet.
-    came: Vec<Known>,
+    came: Vec<KnownClient>,
     gone: Vec<ClientId>,
     /// What programs took.
     history: HistoryFile,
@@ -38,7 +38,7 @@ pub(crate) struct Restart {
 
 impl Restart {
     /// With this holder and history, and no journal yet.
-    pub(crate) fn new(holder: Option<Holder>, history: HistoryFile) -> Restart {
+    pub(crate) fn new(holder: Option<HolderProcess>, history: HistoryFile) -> Restart {
         Restart {
             holder,
             history,
@@ -72,7 +72,7 @@ impl Restart {
 
     /// Writes a step to the journal, with the clients that came and went before it. Where nothing has changed, who
     /// asks again gets the same answer.
-    pub(crate) fn write(&mut self, step: Record) {
+    pub(crate) fn write(&mut self, step: JournalLine) {
         let came = std::mem::take(&mut self.came);
         let gone = std::mem::take(&mut self.gone);
         let is_nothing = step.ledger.is_empty()
@@ -83,7 +83,7 @@ impl Restart {
         let Some(book) = self.book.as_mut().filter(|_| !is_nothing) else {
             return;
         };
-        match book.add(Record { came, gone, ..step }) {
+        match book.add(JournalLine { came, gone, ..step }) {
             Ok(false) => {}
             Ok(true) => {
                 if let Some(holder) = &self.holder {
@@ -103,7 +103,7 @@ impl Restart {
     }
 
     /// Has a process held that is about to become a client. False: nobody holds it.
-    pub(crate) fn comes(&mut self, known: Known, files: &[&OwnedFd]) -> bool {
+    pub(crate) fn comes(&mut self, known: KnownClient, files: &[&OwnedFd]) -> bool {
         let Some(holder) = &self.holder else {
             return false;
         };
@@ -149,14 +149,14 @@ impl Restart {
 
     /// Takes what the holder says: what it has of MPS now.
     pub(crate) fn hear(&mut self) -> Option<MpsState> {
-        self.holder.as_mut().and_then(Holder::hear)
+        self.holder.as_mut().and_then(HolderProcess::hear)
     }
 
     /// How long until the holder is told something or started, or the history is written.
     pub(crate) fn due_in(&self, broker: &Broker, now: Duration) -> Option<Duration> {
         let holder = self.holder.as_ref();
-        let due = holder.and_then(Holder::due);
-        let tells = holder.and_then(Holder::tells_in);
+        let due = holder.and_then(HolderProcess::due);
+        let tells = holder.and_then(HolderProcess::tells_in);
         [due, tells, self.history.interval(broker, now)]
             .into_iter()
             .flatten()
@@ -199,7 +199,7 @@ impl Restart {
 }
 
 /// The holder, as this `mgbd` ends.
-pub(crate) struct Ending(Option<Holder>);
+pub(crate) struct Ending(Option<HolderProcess>);
 
 impl Ending {
     /// Ends the holder, unless programs are left that need it.

@@ -3,9 +3,9 @@
 use crate::daemon::accept::listener::{ListenError, Listener};
 use crate::daemon::config::Config;
 use crate::daemon::error::DaemonError;
-use crate::daemon::restart::holder::{Holder, Mgbd, MpsState, NoHolder};
+use crate::daemon::restart::holder::{HolderProcess, Mgbd, MpsState, NoHolder};
 use crate::daemon::restart::predecessor::Predecessor;
-use crate::node::Node;
+use crate::node::NodeDriver;
 
 /// Finds or starts the holder.
 ///
@@ -13,9 +13,9 @@ use crate::node::Node;
 /// When another `mgbd` lives that has one.
 pub(crate) fn open_holder(
     config: &Config,
-    node: &dyn Node,
+    node: &dyn NodeDriver,
     listener: &Listener,
-) -> Result<(Option<Holder>, MpsState, Predecessor), DaemonError> {
+) -> Result<(Option<HolderProcess>, MpsState, Predecessor), DaemonError> {
     let off = if !config.mps {
         Some("switched off")
     } else if node.software() {
@@ -34,7 +34,7 @@ pub(crate) fn open_holder(
     let inherited = config.holder_line.as_ref().map(|line| line.try_clone());
     let inherited =
         inherited.and_then(|line| line.inspect_err(|error| tracing::warn!(%error, "no line")).ok());
-    let opened = Holder::open(Mgbd {
+    let opened = HolderProcess::open(Mgbd {
         program: program.clone(),
         mps_control: config.mps_control.clone(),
         socket: listener.path().to_owned(),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::client::ClientId;
-use crate::daemon::accept::arrivals::Waiting;
+use crate::daemon::accept::arrivals::WaitingGuest;
 use crate::daemon::accept::connection::Connection;
 use crate::daemon::accept::greet::Guest;
-use crate::daemon::lookups::{Found, LOOKUP_TIMEOUT};
+use crate::daemon::lookups::{LOOKUP_TIMEOUT, LookupAnswer};
 use crate::daemon::server::Server;
 
 impl Server {
@@ -27,7 +27,7 @@ impl Server {
             // What it says next is heard when it is a client.
             self.poll.unwatch(socket);
         }
-        let waiting = Waiting {
+        let waiting = WaitingGuest {
             guest,
             program,
             until,
@@ -43,21 +43,21 @@ impl Server {
         self.let_in();
     }
 
-    fn found(&mut self, found: Vec<Found>) {
+    fn found(&mut self, found: Vec<LookupAnswer>) {
         for found in found {
             match found {
-                Found::Program(id, program) => {
+                LookupAnswer::Program(id, program) => {
                     if let Some(program) = self.accept.arrivals().runs(id, program) {
                         self.broker.identify(id, program);
                     }
                 }
-                Found::Account(uid, by, account) => {
+                LookupAnswer::Account(uid, by, account) => {
                     if self.accounts.found(uid, &by, account) {
                         self.renew_account(uid);
                     }
                 }
-                Found::Health(gpu, news) => self.hear_of_health(gpu, news),
-                Found::Quotas(read) => {
+                LookupAnswer::Health(gpu, news) => self.hear_of_health(gpu, news),
+                LookupAnswer::Quotas(read) => {
                     self.accounts.was_read(read);
                     self.renew_accounts();
                 }
@@ -69,13 +69,13 @@ impl Server {
     pub(crate) fn let_in(&mut self) {
         let now = self.now();
         let accounts = &self.accounts;
-        let is_done = |waiting: &Waiting| {
+        let is_done = |waiting: &WaitingGuest| {
             let is_known = waiting.program.is_some() && !accounts.are_asked(waiting.guest.whose.account, now);
             is_known || now >= waiting.until
         };
         let done = self.accept.arrivals().take(is_done);
         for (id, waiting) in done {
-            let Waiting { guest, program, .. } = waiting;
+            let WaitingGuest { guest, program, .. } = waiting;
             let (pid, uid) = (guest.pid, guest.whose.account);
             let is_nameless = self.accounts.is_unknown(uid);
             if (program.is_none() || is_nameless)
@@ -111,7 +111,7 @@ impl Server {
             }
             let found = self.accounts.lookups().wait_until(until);
             for found in &found {
-                if let Found::Program(id, _) = found {
+                if let LookupAnswer::Program(id, _) = found {
                     programs.remove(id);
                 }
             }

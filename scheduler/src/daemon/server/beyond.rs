@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::EndsFor;
 
-use crate::daemon::monitor::ending::Step;
+use crate::daemon::monitor::ending::EndingStep;
 use crate::daemon::monitor::overhead::Overhead;
 use crate::daemon::server::Server;
 use crate::gpu_set::GpuSet;
@@ -39,12 +39,12 @@ impl Server {
                 continue;
             };
             let (signal, verdict) = match step {
-                Step::Explain => {
+                EndingStep::Explain => {
                     client.explain(EndsFor::Memory);
                     continue;
                 }
-                Step::Tell(verdict) => (None, verdict),
-                Step::Signal(signal, verdict) => (Some(signal), verdict),
+                EndingStep::Tell(verdict) => (None, verdict),
+                EndingStep::Signal(signal, verdict) => (Some(signal), verdict),
             };
             tracing::warn!(
                 client = id,

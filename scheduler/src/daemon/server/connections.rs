@@ -7,7 +7,7 @@ use mgb_probe::Hello;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use crate::broker::Program;
+use crate::broker::ProgramId;
 use crate::client::ClientId;
 use crate::daemon::accept::connection::Connection;
 use crate::daemon::accept::greet::{self, Guest, Message, Offence};
@@ -18,8 +18,8 @@ use crate::daemon::deferred_close;
 use crate::daemon::poll;
 use crate::daemon::process::family::{has_no_agent, is_exiting, is_killed};
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
-use crate::journal::Known;
+use crate::daemon::source::EventSource;
+use crate::journal::KnownClient;
 
 impl Server {
     pub(crate) fn greet(&mut self, id: u64) {
@@ -55,11 +55,11 @@ impl Server {
     }
 
     /// A guest becomes a client, of whom is known what it runs, or that this is not to be had.
-    pub(crate) fn welcome(&mut self, id: ClientId, guest: Guest, program: Option<Program>) {
+    pub(crate) fn welcome(&mut self, id: ClientId, guest: Guest, program: Option<ProgramId>) {
         self.bury(guest.pid);
         let watched = self
-            .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), poll::DOORBELL));
+            .watch(&guest.pidfd, EventSource::Process(id), epoll::EventFlags::IN)
+            .and_then(|()| self.watch(&guest.doorbell, EventSource::Doorbell(id), poll::DOORBELL));
         if guest.observer && self.view.is_stale() {
             // It reads the view next, and shall find in it what was before.
             self.sample();
@@ -95,7 +95,7 @@ impl Server {
         let Some(Connection { socket, .. }) = self.accept.remove(id) else {
             return;
         };
-        let _ = self.poll.watch(&socket, Source::Socket(id), poll::SOCKET);
+        let _ = self.poll.watch(&socket, EventSource::Socket(id), poll::SOCKET);
         tracing::debug!(
             client = id,
             pid = guest.pid,
@@ -156,7 +156,7 @@ impl Server {
             return false;
         };
         let files = [&guest.pidfd, &guest.memory, socket, &guest.doorbell];
-        let known = Known {
+        let known = KnownClient {
             id,
             pid: guest.pid,
             uid: guest.whose.account,

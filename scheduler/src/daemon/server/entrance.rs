@@ -11,7 +11,7 @@ use crate::daemon::accept::{Accepted, MAX_GUESTS, send_away};
 use crate::daemon::deferred_close;
 use crate::daemon::limits::CONNECT_INTERVAL;
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 /// Connections that are taken in a turn of the loop: the others are there in the next one.
 const MAX_ACCEPTED: usize = 4;
@@ -23,7 +23,7 @@ impl Server {
             match self.accept.next(self.now()) {
                 Accepted::Connection(socket, whose) => self.take_connection(socket, whose),
                 Accepted::Nobody => return,
-                Accepted::TooMany => return self.pause(Source::Listener, CONNECT_INTERVAL),
+                Accepted::TooMany => return self.pause(EventSource::Listener, CONNECT_INTERVAL),
             }
         }
     }
@@ -36,7 +36,10 @@ impl Server {
             return send_away(socket, whose.account, &offence);
         }
         let id = self.accept.number();
-        if self.watch(&socket, Source::Guest(id), EventFlags::IN).is_ok() {
+        if self
+            .watch(&socket, EventSource::Guest(id), EventFlags::IN)
+            .is_ok()
+        {
             let since = self.now();
             let connection = Connection { socket, whose, since };
             self.accept.insert(id, connection);
@@ -75,7 +78,12 @@ impl Server {
         Ok(())
     }
 
-    pub(crate) fn watch(&self, file: &OwnedFd, source: Source, flags: EventFlags) -> Result<(), Offence> {
+    pub(crate) fn watch(
+        &self,
+        file: &OwnedFd,
+        source: EventSource,
+        flags: EventFlags,
+    ) -> Result<(), Offence> {
         let watched = self.poll.watch(file, source, flags);
         watched.map_err(|error| Offence::System("failed to watch it", error))
     }

@@ -10,7 +10,7 @@ use crate::daemon::accept::greet::Message;
 use crate::daemon::deferred_close;
 use crate::daemon::limits::LIST_INTERVAL;
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 impl Server {
     /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that
@@ -82,7 +82,7 @@ impl Server {
     /// A list came. Where its user's come too often, the next ones stay in the client's socket for a while.
     fn pace_lists(&mut self, id: ClientId) {
         if !self.clients.may_list_files(id, self.now()) {
-            self.pause(Source::Socket(id), LIST_INTERVAL);
+            self.pause(EventSource::Socket(id), LIST_INTERVAL);
         }
     }
 }

@@ -3,7 +3,7 @@
 use rustix::event::epoll::EventFlags;
 
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 impl Server {
     /// The holder says something, or is gone: its descriptor is closed with the line, and leaves the epoll by that.
@@ -26,7 +26,7 @@ impl Server {
     pub(crate) fn restart_holder(&mut self) {
         let started = self.restart.start_again(self.accept.socket(), &self.clients);
         if let Some(line) = started
-            && let Err(error) = self.poll.watch(line, Source::Holder, EventFlags::IN)
+            && let Err(error) = self.poll.watch(line, EventSource::Holder, EventFlags::IN)
         {
             tracing::warn!(%error, "failed to watch the holder");
         }

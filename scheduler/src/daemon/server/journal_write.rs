@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::broker::Answer;
 use crate::daemon::server::Server;
-use crate::journal::{Call, Record};
+use crate::journal::{Call, JournalLine};
 
 impl Server {
     /// Drops the views of users who are gone, if it is time.
@@ -33,11 +33,11 @@ impl Server {
     pub(crate) fn note(&mut self, answers: &[Answer]) {
         let (ledger, standing) = self.broker.take_changes();
         let answered = answers.iter().filter_map(|answer| self.call(answer)).collect();
-        self.restart.write(Record {
+        self.restart.write(JournalLine {
             ledger,
             standing,
             answered,
-            ..Record::default()
+            ..JournalLine::default()
         });
     }
 
@@ -50,9 +50,9 @@ impl Server {
         let waits = clients.flat_map(|client| client.new_waits());
         let waits: Vec<(Call, Duration)> = waits.map(|call| (call, now)).collect();
         if !waits.is_empty() {
-            self.restart.write(Record {
+            self.restart.write(JournalLine {
                 waits,
-                ..Record::default()
+                ..JournalLine::default()
             });
         }
     }

@@ -7,7 +7,7 @@ use mgb_probe::wire::EndsFor;
 use rustix::process::Signal;
 
 use crate::broker::Late;
-use crate::daemon::monitor::ending::Step;
+use crate::daemon::monitor::ending::EndingStep;
 use crate::daemon::server::Server;
 
 impl Server {
@@ -37,14 +37,14 @@ impl Server {
         };
         self.view.changed();
         match step {
-            Step::Explain => client.explain(EndsFor::Time),
-            Step::Signal(signal, verdict) => {
+            EndingStep::Explain => client.explain(EndsFor::Time),
+            EndingStep::Signal(signal, verdict) => {
                 self.signal(client, late.gpus, signal);
                 self.tell_of(late, Some(signal), verdict, now);
             }
             // An mgbd before may have said it.
-            Step::Tell(verdict) if late.is_new => self.tell_of(late, None, verdict, now),
-            Step::Tell(_) => {}
+            EndingStep::Tell(verdict) if late.is_new => self.tell_of(late, None, verdict, now),
+            EndingStep::Tell(_) => {}
         }
     }
 

@@ -51,9 +51,9 @@ use crate::daemon::restart::open_holder::open_holder;
 use crate::daemon::server::rounds::Rounds;
 use crate::daemon::server::setup::{hello, raise_descriptor_limit, rules, watch_all};
 use crate::daemon::service::Service;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 use crate::daemon::view::{View, node_view};
-use crate::node::Node;
+use crate::node::NodeDriver;
 use crate::seccomp;
 
 /// Deaths that are dealt with in a turn of the loop, each of which may leave many tasks: the others are there
@@ -69,7 +69,7 @@ pub struct Server {
     restart: Restart,
     view: View,
     config: Config,
-    node: Box<dyn Node>,
+    node: Box<dyn NodeDriver>,
     poll: Poll,
     hello: Hello,
     broker: Broker,
@@ -84,7 +84,7 @@ impl Server {
     /// Sets up everything but the loop.
     pub fn new(
         config: Config,
-        node: Box<dyn Node>,
+        node: Box<dyn NodeDriver>,
         mut listener: Listener,
         stop: OwnedFd,
     ) -> Result<Server, DaemonError> {
@@ -196,18 +196,18 @@ impl Server {
                 Err(error) => return Err(DaemonError::System("wait for events", error)),
             }
             let seen = self.now();
-            let sources: Vec<Source> = events
+            let sources: Vec<EventSource> = events
                 .iter()
-                .filter_map(|event| Source::from_data(event.data))
+                .filter_map(|event| EventSource::from_data(event.data))
                 .collect();
-            if sources.contains(&Source::Stop) {
+            if sources.contains(&EventSource::Stop) {
                 tracing::info!(order = "stop", clients = self.clients.len(), "audit");
                 tracing::info!(clients = self.clients.len(), "told to stop");
                 return Ok(());
             }
             // Deaths first: what the dead asked for is void.
             let dead = sources.iter().filter_map(|source| match source {
-                Source::Process(id) => Some(*id),
+                EventSource::Process(id) => Some(*id),
                 _ => None,
             });
             for id in dead.take(MAX_DEATHS) {
@@ -215,16 +215,16 @@ impl Server {
             }
             for source in sources {
                 match source {
-                    Source::Listener => self.accept(),
-                    Source::Guest(id) => self.greet(id),
-                    Source::Socket(id) => self.socket(id, seen),
-                    Source::Doorbell(id) => {
+                    EventSource::Listener => self.accept(),
+                    EventSource::Guest(id) => self.greet(id),
+                    EventSource::Socket(id) => self.socket(id, seen),
+                    EventSource::Doorbell(id) => {
                         self.clients.posted(id);
                     }
-                    Source::Holder => self.hear_holder(),
-                    Source::Reload => self.reload(),
-                    Source::Lookups => self.hear_lookups(),
-                    Source::Process(_) | Source::Stop => {}
+                    EventSource::Holder => self.hear_holder(),
+                    EventSource::Reload => self.reload(),
+                    EventSource::Lookups => self.hear_lookups(),
+                    EventSource::Process(_) | EventSource::Stop => {}
                 }
             }
             self.take_requests();

@@ -9,11 +9,11 @@ use rustix::event::epoll::EventFlags;
 use crate::client::ClientId;
 use crate::daemon::poll::{DOORBELL, SOCKET};
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 impl Server {
     /// Does not hear the listener, or a client's socket or doorbell, for so long.
-    pub(crate) fn pause(&mut self, source: Source, length: Duration) {
+    pub(crate) fn pause(&mut self, source: EventSource, length: Duration) {
         if self.watch_as(source, EventFlags::empty()) {
             let until = self.now() + length;
             self.clients.pauses().begin(source, until);
@@ -24,9 +24,9 @@ impl Server {
     pub(crate) fn end_pauses(&mut self, now: Duration) {
         for source in self.clients.pauses().end(now) {
             let flags = match source {
-                Source::Socket(_) => SOCKET,
+                EventSource::Socket(_) => SOCKET,
                 // One that rang meanwhile says so at once.
-                Source::Doorbell(_) => DOORBELL,
+                EventSource::Doorbell(_) => DOORBELL,
                 _ => EventFlags::IN,
             };
             self.watch_as(source, flags);
@@ -34,12 +34,12 @@ impl Server {
     }
 
     /// False: it is closed.
-    fn watch_as(&self, source: Source, flags: EventFlags) -> bool {
+    fn watch_as(&self, source: EventSource, flags: EventFlags) -> bool {
         let line = |id: &ClientId| self.clients.get(id).and_then(|client| client.line.as_ref());
         let file: Option<&OwnedFd> = match &source {
-            Source::Listener => Some(self.accept.socket()),
-            Source::Socket(id) => line(id).map(|line| &line.socket),
-            Source::Doorbell(id) => line(id).map(|line| &line.doorbell),
+            EventSource::Listener => Some(self.accept.socket()),
+            EventSource::Socket(id) => line(id).map(|line| &line.socket),
+            EventSource::Doorbell(id) => line(id).map(|line| &line.doorbell),
             _ => None,
         };
         file.is_some_and(|file| self.poll.watch_for(file, source, flags))

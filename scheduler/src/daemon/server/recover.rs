@@ -17,8 +17,8 @@ use crate::daemon::poll;
 use crate::daemon::restart::book::Book;
 use crate::daemon::restart::predecessor::Predecessor;
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
-use crate::journal::{Image, Known};
+use crate::daemon::source::EventSource;
+use crate::journal::{Image, KnownClient};
 
 impl Server {
     /// Takes over what was left, and begins a journal of its own.
@@ -50,7 +50,8 @@ impl Server {
         let (mut taken, mut breaches) = (BTreeMap::new(), Vec::new());
         for left in left.clients {
             let (id, pid) = (left.id, left.pid);
-            let speaks = |known: &&Known| known.pid == pid && (OLDEST..=VERSION).contains(&known.version);
+            let speaks =
+                |known: &&KnownClient| known.pid == pid && (OLDEST..=VERSION).contains(&known.version);
             let known = image.clients.get(&id).filter(speaks).copied();
             let client = match known {
                 Some(known) => self
@@ -120,15 +121,15 @@ impl Server {
 
     /// A client with what was left of it, watched. It is told again that it is one if it may not have heard
     /// that.
-    fn connect_again(&mut self, known: &Known, left: InheritedClient) -> Result<Client, Offence> {
+    fn connect_again(&mut self, known: &KnownClient, left: InheritedClient) -> Result<Client, Offence> {
         let id = left.id;
         let client = Client::again(left, known.uid, known.reader.unwrap_or(known.uid))?;
         let Some(line) = &client.line else {
             return Err(Offence::Silent);
         };
-        self.watch(&client.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), poll::DOORBELL))
-            .and_then(|()| self.watch(&line.socket, Source::Socket(id), poll::SOCKET))?;
+        self.watch(&client.pidfd, EventSource::Process(id), epoll::EventFlags::IN)
+            .and_then(|()| self.watch(&line.doorbell, EventSource::Doorbell(id), poll::DOORBELL))
+            .and_then(|()| self.watch(&line.socket, EventSource::Socket(id), poll::SOCKET))?;
         if !client.has_heard_hello() {
             let hello = Hello {
                 version: known.version,
@@ -144,7 +145,7 @@ impl Server {
         Ok(client)
     }
 
-    fn join_again(&mut self, id: ClientId, known: &Known, client: Client, now: Duration) {
+    fn join_again(&mut self, id: ClientId, known: &KnownClient, client: Client, now: Duration) {
         self.broker.arrive(id, known.pid);
         self.belongs_to(id, known.uid);
         self.broker.join(id, known.job);

@@ -8,7 +8,7 @@ use mgb_probe::wire::{Reply, Text};
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::daemon::server::Server;
-use crate::daemon::source::Source;
+use crate::daemon::source::EventSource;
 
 /// Requests of a user's clients that are answered before those of others are looked at again.
 const MAX_AT_ONCE: usize = 8;
@@ -53,7 +53,7 @@ impl Server {
             self.clients.posted(id);
         }
         if rings_in_vain {
-            self.pause(Source::Doorbell(id), VAIN_PAUSE);
+            self.pause(EventSource::Doorbell(id), VAIN_PAUSE);
         }
         if count == 0 {
             return 0;

@@ -5,35 +5,39 @@ use std::os::fd::OwnedFd;
 use mgb_probe::{Hello, wire};
 use rustix::event::epoll::EventFlags;
 
-use crate::broker::Rules;
+use crate::broker::ServingRules;
 use crate::daemon::config::Config;
 use crate::daemon::error::DaemonError;
 use crate::daemon::lookups::Lookups;
 use crate::daemon::poll::Poll;
-use crate::daemon::restart::holder::{Holder, MpsState};
-use crate::daemon::source::Source;
+use crate::daemon::restart::holder::{HolderProcess, MpsState};
+use crate::daemon::source::EventSource;
 use crate::daemon::view::View;
-use crate::node::Node;
+use crate::node::NodeDriver;
 
 /// Watches what there is before the first client.
 pub(crate) fn watch_all(
     config: &Config,
     listener: &OwnedFd,
     lookups: &Lookups,
-    holder: Option<&Holder>,
+    holder: Option<&HolderProcess>,
     stop: OwnedFd,
 ) -> Result<Poll, DaemonError> {
     let system = |what| move |error| DaemonError::System(what, error);
     let poll = Poll::new(stop).map_err(system("make an epoll"))?;
     let sources = [
-        (Some(listener), Source::Listener, "watch the socket"),
-        (config.reload.as_deref(), Source::Reload, "watch for SIGHUP"),
+        (Some(listener), EventSource::Listener, "watch the socket"),
+        (config.reload.as_deref(), EventSource::Reload, "watch for SIGHUP"),
         (
             Some(lookups.rings()),
-            Source::Lookups,
+            EventSource::Lookups,
             "watch for what is looked up",
         ),
-        (holder.and_then(Holder::line), Source::Holder, "watch the holder"),
+        (
+            holder.and_then(HolderProcess::line),
+            EventSource::Holder,
+            "watch the holder",
+        ),
     ];
     for (file, source, what) in sources {
         if let Some(file) = file {
@@ -44,7 +48,7 @@ pub(crate) fn watch_all(
 }
 
 /// What each client is told.
-pub(crate) fn hello(config: &Config, node: &dyn Node, mps: MpsState, view: &View) -> Hello {
+pub(crate) fn hello(config: &Config, node: &dyn NodeDriver, mps: MpsState, view: &View) -> Hello {
     Hello {
         version: wire::VERSION,
         policy: config.policy.to_string(),
@@ -62,8 +66,8 @@ pub(crate) fn hello(config: &Config, node: &dyn Node, mps: MpsState, view: &View
 }
 
 /// By which rules the broker grants.
-pub(crate) fn rules(config: &Config) -> Rules {
-    Rules {
+pub(crate) fn rules(config: &Config) -> ServingRules {
+    ServingRules {
         patience: config.patience,
         queue: config.queue,
         evicts: config.evicts,
@@ -71,7 +75,7 @@ pub(crate) fn rules(config: &Config) -> Rules {
         shuffles: config.shuffles,
         swap_memory: config.swap_memory,
         drains_failing: config.drains_failing,
-        ..Rules::new(config.policy)
+        ..ServingRules::new(config.policy)
     }
 }
 

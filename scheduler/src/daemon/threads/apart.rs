@@ -8,16 +8,16 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
 
-use crate::daemon::threads::pool::Job;
+use crate::daemon::threads::pool::PoolJob;
 
 /// Starts such threads. They must not write to the log, whose file they do not have.
 #[derive(Clone, Debug)]
-pub(crate) struct Apart(mpsc::Sender<Job>);
+pub(crate) struct Apart(mpsc::Sender<PoolJob>);
 
 impl Apart {
     /// For threads that have the standard streams and `kept`, under its number.
     pub(crate) fn new(kept: &OwnedFd) -> std::io::Result<Apart> {
-        let (starts, bodies) = mpsc::channel::<Job>();
+        let (starts, bodies) = mpsc::channel::<PoolJob>();
         spawn("apart", &[kept], move |_kept| {
             while let Ok(body) = bodies.recv() {
                 // Where no thread is to be had the body is dropped, and says so to who asked for it.
@@ -28,7 +28,7 @@ impl Apart {
     }
 
     /// Starts a thread with this body and without this process's descriptors.
-    pub(crate) fn start(&self, body: Job) {
+    pub(crate) fn start(&self, body: PoolJob) {
         let _ = self.0.send(body);
     }
 }

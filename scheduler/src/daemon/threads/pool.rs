@@ -16,25 +16,25 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A job that is under way for so long waits for somebody.
 const STUCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type PoolJob = Box<dyn FnOnce() + Send>;
 /// Starts a thread with this body.
-type Starts = Box<dyn Fn(Job) + Send + Sync>;
+type Starts = Box<dyn Fn(PoolJob) + Send + Sync>;
 
 /// The threads and their jobs.
-pub(crate) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct ThreadPool {
+    shared: Arc<PoolShared>,
     starts: Starts,
     max_waiting: usize,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct PoolShared {
+    state: Mutex<PoolState>,
     wakes: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    lines: BTreeMap<u64, Line>,
+struct PoolState {
+    lines: BTreeMap<u64, JobQueue>,
     threads: usize,
     idle: usize,
     /// The first line that is looked at: each has its turn.
@@ -43,13 +43,13 @@ struct State {
 }
 
 #[derive(Default)]
-struct Line {
-    waiting: VecDeque<Job>,
+struct JobQueue {
+    waiting: VecDeque<PoolJob>,
     /// When each job under way began.
     under_way: Vec<Instant>,
 }
 
-impl Line {
+impl JobQueue {
     fn ready(&self) -> usize {
         let free = MAX_OF_LINE.saturating_sub(self.under_way.len());
         self.waiting.len().min(free)
@@ -61,9 +61,9 @@ impl Line {
     }
 }
 
-impl State {
-    fn take(&mut self) -> Option<(u64, Instant, Job)> {
-        let is_ready = |(_, line): &(&u64, &Line)| line.ready() > 0;
+impl PoolState {
+    fn take(&mut self) -> Option<(u64, Instant, PoolJob)> {
+        let is_ready = |(_, line): &(&u64, &JobQueue)| line.ready() > 0;
         let later = self.lines.range(self.next..).find(is_ready);
         let number = *later.or_else(|| self.lines.iter().find(is_ready))?.0;
         self.next = number.wrapping_add(1);
@@ -86,14 +86,14 @@ impl State {
     }
 }
 
-impl Pool {
+impl ThreadPool {
     /// One whose threads are started by `starts`, and in each of whose lines so many jobs may wait.
-    pub(crate) fn new(max_waiting: usize, starts: impl Fn(Job) + Send + Sync + 'static) -> Pool {
-        let shared = Shared {
+    pub(crate) fn new(max_waiting: usize, starts: impl Fn(PoolJob) + Send + Sync + 'static) -> ThreadPool {
+        let shared = PoolShared {
             state: Mutex::default(),
             wakes: Condvar::new(),
         };
-        Pool {
+        ThreadPool {
             shared: Arc::new(shared),
             starts: Box::new(starts),
             max_waiting,
@@ -108,9 +108,9 @@ impl Pool {
             return false;
         }
         line.waiting.push_back(Box::new(job));
-        let ready: usize = state.lines.values().map(Line::ready).sum();
+        let ready: usize = state.lines.values().map(JobQueue::ready).sum();
         if ready > state.idle && state.threads < MAX_THREADS {
-            let place = Place::take(&mut state, &self.shared);
+            let place = PoolThread::take(&mut state, &self.shared);
             drop(state);
             (self.starts)(Box::new(move || place.work()));
         } else {
@@ -122,8 +122,8 @@ impl Pool {
     /// Whether all that may be under way of the line waits for somebody, or all that may be under way at all.
     pub(crate) fn is_stuck(&self, number: u64) -> bool {
         let state = self.shared.state.lock();
-        let stuck = state.lines.get(&number).map(Line::stuck);
-        let all = || state.lines.values().map(Line::stuck).sum::<usize>();
+        let stuck = state.lines.get(&number).map(JobQueue::stuck);
+        let all = || state.lines.values().map(JobQueue::stuck).sum::<usize>();
         stuck.is_some_and(|stuck| stuck >= MAX_OF_LINE)
             || state.threads >= MAX_THREADS && all() >= state.threads
     }
@@ -136,7 +136,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.state.lock().is_over = true;
         self.shared.wakes.notify_all();
@@ -144,12 +144,12 @@ impl Drop for Pool {
 }
 
 /// A thread's place in the pool, which is free again when it is dropped.
-struct Place(Arc<Shared>);
+struct PoolThread(Arc<PoolShared>);
 
-impl Place {
-    fn take(state: &mut State, shared: &Arc<Shared>) -> Place {
+impl PoolThread {
+    fn take(state: &mut PoolState, shared: &Arc<PoolShared>) -> PoolThread {
         state.threads += 1;
-        Place(shared.clone())
+        PoolThread(shared.clone())
     }
 
     fn work(self) {
@@ -160,7 +160,7 @@ impl Place {
     }
 
     /// The next job; `None`: there is none for a while.
-    fn wait(&self) -> Option<(u64, Instant, Job)> {
+    fn wait(&self) -> Option<(u64, Instant, PoolJob)> {
         let mut state = self.0.state.lock();
         let until = Instant::now() + IDLE_TIMEOUT;
         loop {
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PoolThread {
     fn drop(&mut self) {
         self.0.state.lock().threads -= 1;
     }
@@ -193,8 +193,8 @@ mod tests {
 
     const MAX_WAITING: usize = 100;
 
-    fn pool() -> Pool {
-        Pool::new(MAX_WAITING, |body| drop(std::thread::spawn(body)))
+    fn pool() -> ThreadPool {
+        ThreadPool::new(MAX_WAITING, |body| drop(std::thread::spawn(body)))
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::gpu_set::GpuSet;
-use crate::sms::Shape;
+use crate::sms::SmShape;
 
 /// One of so many blocks that each take half a multiprocessor. There are 16.
 fn halves(client: u64, blocks: u32) -> Waiter {
     Waiter {
-        launch: Launch {
+        launch: TaskLaunch {
             blocks,
             threads: 1024,
-            ..Launch::default()
+            ..TaskLaunch::default()
         },
         ..waiter(client, 1, 1)
     }
@@ -41,13 +41,13 @@ fn alg2_wants_all_of_a_gpu_for_a_grid_beyond_it_and_no_more() {
     let jobs = [halves(1, u32::MAX), halves(2, 1)];
     assert_eq!(alg2(&gpus, &idle(&gpus), &jobs), [(0, 0)]);
     let mut sms = idle(&gpus);
-    let one = Shape::of(&halves(1, 1).launch, sms[0].kind());
+    let one = SmShape::of(&halves(1, 1).launch, sms[0].kind());
     let spread = sms[0].spread(&one);
     sms[0].charge(&one, &spread);
     assert_eq!(alg2(&gpus, &sms, &jobs), [(1, 0)]);
     // Of a launch nobody knows likewise.
     let unknown = Waiter {
-        launch: Launch::default(),
+        launch: TaskLaunch::default(),
         ..waiter(1, 1, 1)
     };
     assert_eq!(alg2(&gpus, &sms, &[unknown, halves(2, 1)]), [(1, 0)]);
@@ -58,7 +58,7 @@ fn alg2_keeps_one_gpu_for_a_large_grid_that_is_old() {
     let gpus = [gpu(100), gpu(100)];
     let mut sms = idle(&gpus);
     for (sms, blocks) in sms.iter_mut().zip([4, 2]) {
-        let shape = Shape::of(&halves(9, blocks).launch, sms.kind());
+        let shape = SmShape::of(&halves(9, blocks).launch, sms.kind());
         let spread = sms.spread(&shape);
         sms.charge(&shape, &spread);
     }
@@ -82,7 +82,7 @@ fn alg2_keeps_nobody_out_where_all_who_run_wait() {
         ..gpu(100)
     }];
     let mut sms = idle(&gpus);
-    let shape = Shape::of(&halves(9, 32).launch, sms[0].kind());
+    let shape = SmShape::of(&halves(9, 32).launch, sms[0].kind());
     let spread = sms[0].spread(&shape);
     sms[0].charge(&shape, &spread);
     assert_eq!(alg2(&gpus, &sms, &[halves(1, 1), halves(2, 1)]), [(0, 0)]);

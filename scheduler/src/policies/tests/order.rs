@@ -8,7 +8,7 @@ const HARD: [Policy; 4] = [
     Policy::Mgb,
     Policy::Alg2,
     Policy::Alg3,
-    Policy::SchedGpu(Way::Mmu),
+    Policy::SchedGpu(WaitOrder::Mmu),
 ];
 const ORDERS: [Queue; 4] = Queue::ALL;
 
@@ -91,7 +91,7 @@ fn orders_are_named_and_some_policies_have_their_own() {
     }
     assert_eq!(Policy::Mgb.serves(None), Ok(Queue::Largest));
     assert_eq!(Policy::Alg3.serves(None), Ok(Queue::Backfill));
-    assert_eq!(Policy::SchedGpu(Way::Fifo).serves(None), Ok(Queue::InOrder));
+    assert_eq!(Policy::SchedGpu(WaitOrder::Fifo).serves(None), Ok(Queue::InOrder));
     let error = Policy::Cg(2).serves(Some(Queue::Shortest)).unwrap_err();
     assert!(
         error
@@ -117,10 +117,10 @@ fn any_waiter() -> impl Strategy<Value = Waiter> {
             gpus: GpuSet::from_bits(gpus),
             contexts: GpuSet::from_bits(contexts),
             bytes,
-            launch: Launch {
+            launch: TaskLaunch {
                 blocks,
                 threads,
-                ..Launch::default()
+                ..TaskLaunch::default()
             },
             since: ago(when.0),
             expected: Duration::from_secs(when.1),
@@ -132,7 +132,7 @@ fn any_waiter() -> impl Strategy<Value = Waiter> {
 }
 
 fn any_policy() -> impl Strategy<Value = (Policy, Queue)> {
-    let schedgpu = Way::ALL.map(Policy::SchedGpu);
+    let schedgpu = WaitOrder::ALL.map(Policy::SchedGpu);
     let policies: Vec<Policy> = HARD.into_iter().chain(schedgpu).collect();
     (
         prop::sample::select(policies),

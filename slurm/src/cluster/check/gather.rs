@@ -8,12 +8,12 @@ use mgb_command::daemon;
 use mgb_probe::{Client, NODE_SOCKET};
 
 use super::node::{Mgbd, NodeFacts};
-use super::plugin::{self, Line, PluginFacts};
+use super::plugin::{self, PluginFacts, PlugstackLine};
 use super::site::SiteFacts;
 use crate::cluster::accounting_spool::Outbox;
 use crate::cluster::plugin::{installed, stamped};
 use crate::tools;
-use crate::tools::counts::Counts;
+use crate::tools::counts::NodeCounts;
 
 /// The facts that all checks read.
 pub struct Facts {
@@ -87,7 +87,7 @@ fn stacked(stack: &Path) -> Option<String> {
     Some(all)
 }
 
-fn line((rule, file, options): (String, PathBuf, Vec<String>)) -> Line {
+fn line((rule, file, options): (String, PathBuf, Vec<String>)) -> PlugstackLine {
     let prefix = options.iter().find_map(|option| option.strip_prefix("prefix="));
     let prefix = PathBuf::from(prefix.unwrap_or("/usr/local"));
     let read = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()));
@@ -95,7 +95,7 @@ fn line((rule, file, options): (String, PathBuf, Vec<String>)) -> Line {
         stamped(&text).map_err(|error| format!("{} is not MGB's plugin: {error:#}", file.display()))
     });
     let is_there = prefix.join("bin/mgb").exists();
-    Line {
+    PlugstackLine {
         rule,
         file,
         version,
@@ -115,12 +115,12 @@ fn node(folder: &Path) -> Option<NodeFacts> {
         Client::observe(Path::new(NODE_SOCKET)).map_err(|error| format!("{:#}", daemon::way_out(error)));
     Some(NodeFacts {
         name,
-        counts: Counts::read(&gres),
+        counts: NodeCounts::read(&gres),
         gpus: tools::count(&gres, "gpu", ':'),
         constrains,
         undelivered: Outbox::of_node().all().len(),
         mgbd: mgbd.map(|client| Mgbd {
-            counts: Counts::of(&client.hello().gpus),
+            counts: NodeCounts::of(&client.hello().gpus),
             mode: std::fs::metadata(NODE_SOCKET).map_or(0, |file| file.permissions().mode() & 0o777),
             mps_note: client.hello().mps_note.clone(),
         }),

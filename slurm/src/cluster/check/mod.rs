@@ -8,8 +8,8 @@ mod site;
 
 use std::fmt::Write;
 
-use mgb_command::check_result::{Finding, State, line};
-use mgb_command::exit::{self, Outcome, WithCode};
+use mgb_command::check_result::{Finding, Severity, line};
+use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_command::out;
 use mgb_command::table::plural;
 
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     let facts = gather::look();
     let mut findings = site::check(&facts.site);
     if let Some(node) = &facts.node {
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Outcome {
     findings.extend(plugin::check(&facts.plugin));
     let problems = findings
         .iter()
-        .filter(|finding| finding.state == State::Problem)
+        .filter(|finding| finding.state == Severity::Problem)
         .count();
     if args.json {
         out::print(&out::json(&findings).code(exit::NODE)?);

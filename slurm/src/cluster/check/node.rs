@@ -4,7 +4,7 @@ use mgb_command::check_result::Finding;
 use mgb_command::table::plural;
 
 use crate::tools::MEMORY;
-use crate::tools::counts::Counts;
+use crate::tools::counts::NodeCounts;
 
 /// What was found of it.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct NodeFacts {
     /// Slurm's name of it.
     pub name: String,
     /// What Slurm counts here.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// GPUs that Slurm gives out by itself (gres/gpu).
     pub gpus: u64,
     /// `ConstrainDevices=yes`.
@@ -27,7 +27,7 @@ pub struct NodeFacts {
 #[derive(Clone, Debug, Default)]
 pub struct Mgbd {
     /// What there is to count of its GPUs.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// Who may connect to its socket: the file's mode.
     pub mode: u32,
     /// Why it has no MPS, where it has none.
@@ -89,9 +89,9 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
     findings
 }
 
-fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
+fn counts(name: &str, slurm: NodeCounts, mgbd: NodeCounts) -> Finding {
     const NAME: &str = "Gres";
-    let text = |counts: Counts| counts.to_string();
+    let text = |counts: NodeCounts| counts.to_string();
     if slurm == mgbd {
         return Finding::ok(NAME, text(slurm));
     }
@@ -124,12 +124,12 @@ fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;
 
-    const COUNTS: Counts = Counts {
+    const COUNTS: NodeCounts = NodeCounts {
         memory: 128,
         share: 200,
         whole: 64,
@@ -177,7 +177,7 @@ mod tests {
         );
         expect(&with(&mode(0o660)), "mgbd", Note, &["group"]);
         expect(
-            &with(&|facts| facts.counts = Counts::default()),
+            &with(&|facts| facts.counts = NodeCounts::default()),
             "Gres",
             Problem,
             &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200,mgb_gpu:no_consume:64"],

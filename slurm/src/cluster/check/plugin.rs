@@ -16,12 +16,12 @@ pub struct PluginFacts {
     /// The file of plugstack.conf.
     pub stack: PathBuf,
     /// The plugin's line there, if it has one.
-    pub line: Option<Line>,
+    pub line: Option<PlugstackLine>,
 }
 
 /// A line of plugstack.conf.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PlugstackLine {
     /// `optional` or `required`.
     pub rule: String,
     /// The plugin's file.
@@ -101,7 +101,7 @@ pub fn check(facts: &PluginFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
         PluginFacts {
             slurm: "22.05.8".parse(),
             stack: "/etc/slurm/plugstack.conf".into(),
-            line: Some(Line {
+            line: Some(PlugstackLine {
                 rule: rule.to_owned(),
                 file: "/etc/slurm/mgb_spank.so".into(),
                 version: version.parse(),

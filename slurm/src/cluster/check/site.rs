@@ -125,7 +125,7 @@ fn without_plugin(prolog: &str, epilog: &str) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mgb_command::check_result::State::{Note, Ok as Fine, Problem};
+    use mgb_command::check_result::Severity::{Note, Ok as Fine, Problem};
     use mgb_command::check_result::expect;
 
     use super::*;

@@ -9,8 +9,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mgb_command::exit::{self, Outcome};
-use mgb_command::watch::Watch;
+use mgb_command::exit::{self, CommandResult};
+use mgb_command::watch::MgbdWatch;
 use mgb_probe::NODE_SOCKET;
 use mgb_probe::view::{Hindrance, NodeView};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs the command, until the step is as Slurm believes it to be.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> CommandResult {
     group::join(args.beside);
     if let Waited::Found(freezer) = wait_for(FROZEN_WITHIN, || Freezer::holding(args.watcher)) {
         give_time(args, &freezer);
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Outcome {
 
 /// Thaws the group until memory has left. What fails leaves it as it is.
 fn give_time(args: &Args, freezer: &Freezer) {
-    let Ok(mut node) = Watch::begin(Path::new(NODE_SOCKET)) else {
+    let Ok(mut node) = MgbdWatch::begin(Path::new(NODE_SOCKET)) else {
         return;
     };
     let mut is_leaving = || {

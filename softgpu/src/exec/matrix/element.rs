@@ -1,6 +1,6 @@
 //! The elements of matrices: from the bits of registers to numbers, and back.
 
-use mgb_abi::matrix::Element::{self, *};
+use mgb_abi::matrix::ElementType::{self, *};
 
 /// What the bits of an element are.
 pub trait Values {
@@ -14,7 +14,7 @@ pub trait Values {
     fn rounded(self, number: f64) -> u64;
 }
 
-impl Values for Element {
+impl Values for ElementType {
     fn is_integer(&self) -> bool {
         matches!(self, S8 | U8 | S4 | U4 | B1 | S32)
     }

@@ -8,7 +8,7 @@
 mod element;
 
 use element::Values;
-use mgb_abi::matrix::Element;
+use mgb_abi::matrix::ElementType;
 
 /// Fused multiplications and additions of single precision in the time of which a matrix unit does as many
 /// more: of halves this many. Halves, as on an H100: 1024 per cycle and multiprocessor, beside 128.
@@ -16,14 +16,14 @@ const HALVES_PER_LANE: u64 = 16;
 
 /// A product of matrices, by its word.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct ProductShape {
     m: usize,
     n: usize,
     k: usize,
-    a: Element,
-    b: Element,
-    c: Element,
-    d: Element,
+    a: ElementType,
+    b: ElementType,
+    c: ElementType,
+    d: ElementType,
     saturates: bool,
     and: bool,
 }
@@ -31,7 +31,7 @@ struct Shape {
 /// How a matrix lies in the lanes: `rows` and `columns` as they lie, of B the transpose's.
 #[derive(Clone, Copy, Debug)]
 struct Fragment {
-    element: Element,
+    element: ElementType,
     rows: usize,
     columns: usize,
     /// Neighbours in one lane.
@@ -41,11 +41,11 @@ struct Fragment {
 /// The operands of a lane: registers of A, of B, and of C, one behind the other; D's come to the start.
 pub type Operands = *mut u8;
 
-impl Shape {
-    fn of(word: u64) -> Option<Shape> {
+impl ProductShape {
+    fn of(word: u64) -> Option<ProductShape> {
         let field = |at: u32, bits: u32| (word >> at & ((1 << bits) - 1)) as usize;
-        let element = |at: u32| Element::of(field(at, 4) as u64);
-        let shape = Shape {
+        let element = |at: u32| ElementType::of(field(at, 4) as u64);
+        let shape = ProductShape {
             m: field(0, 8),
             n: field(8, 8),
             k: field(16, 16),
@@ -74,13 +74,13 @@ impl Shape {
         Fragment::new(self.b, self.n, self.k, self.b.per_register())
     }
 
-    fn sum(&self, element: Element) -> Fragment {
+    fn sum(&self, element: ElementType) -> Fragment {
         Fragment::new(element, self.m, self.n, 2)
     }
 }
 
 impl Fragment {
-    fn new(element: Element, rows: usize, columns: usize, run: u32) -> Fragment {
+    fn new(element: ElementType, rows: usize, columns: usize, run: u32) -> Fragment {
         Fragment {
             element,
             rows,
@@ -150,12 +150,14 @@ impl Fragment {
 
 /// Whether a word is that of a product this library can make.
 pub fn is_known(word: u64) -> bool {
-    Shape::of(word).is_some()
+    ProductShape::of(word).is_some()
 }
 
 /// Instructions that a product counts as, for each of its lanes.
 pub fn instructions(word: u64) -> u64 {
-    let Some(shape) = Shape::of(word) else { return 1 };
+    let Some(shape) = ProductShape::of(word) else {
+        return 1;
+    };
     let each = match shape.a.bits() {
         64 => 1,
         32 => HALVES_PER_LANE / 2,
@@ -171,7 +173,7 @@ pub fn instructions(word: u64) -> u64 {
 /// The word [is known](is_known), and `operands` gives each lane null or a place that is valid for reads of
 /// its registers of A, B and C, and for writes of its registers of D.
 pub unsafe fn multiply(word: u64, operands: impl Fn(usize) -> Operands) {
-    let shape = Shape::of(word).expect("the word is known: contract of `multiply`");
+    let shape = ProductShape::of(word).expect("the word is known: contract of `multiply`");
     // SAFETY: as for `multiply`.
     unsafe {
         if shape.a.is_integer() {
@@ -187,9 +189,9 @@ pub unsafe fn multiply(word: u64, operands: impl Fn(usize) -> Operands) {
 /// # Safety
 /// As for [`multiply`].
 unsafe fn gather<T: Copy + Default>(
-    shape: &Shape,
+    shape: &ProductShape,
     operands: &impl Fn(usize) -> Operands,
-    number: impl Fn(Element, u64) -> T,
+    number: impl Fn(ElementType, u64) -> T,
 ) -> [Vec<T>; 3] {
     let mut a = vec![T::default(); shape.m * shape.k];
     let mut b = vec![T::default(); shape.k * shape.n];
@@ -222,7 +224,7 @@ unsafe fn gather<T: Copy + Default>(
 ///
 /// # Safety
 /// As for [`multiply`].
-unsafe fn scatter(shape: &Shape, operands: &impl Fn(usize) -> Operands, bits: impl Fn(usize) -> u64) {
+unsafe fn scatter(shape: &ProductShape, operands: &impl Fn(usize) -> Operands, bits: impl Fn(usize) -> u64) {
     let fragment = shape.sum(shape.d);
     for lane in 0..32 {
         let start = operands(lane);
@@ -235,10 +237,10 @@ unsafe fn scatter(shape: &Shape, operands: &impl Fn(usize) -> Operands, bits: im
 
 /// # Safety
 /// As for [`multiply`].
-unsafe fn reals(shape: &Shape, operands: impl Fn(usize) -> Operands) {
+unsafe fn reals(shape: &ProductShape, operands: impl Fn(usize) -> Operands) {
     // SAFETY: contract of `reals`.
-    let [a, b, mut sums] = unsafe { gather(shape, &operands, Element::real) };
-    let fused = shape.a == Element::F64;
+    let [a, b, mut sums] = unsafe { gather(shape, &operands, ElementType::real) };
+    let fused = shape.a == ElementType::F64;
     for (of_a, sums) in a.chunks(shape.k).zip(sums.chunks_mut(shape.n)) {
         for (a, of_b) in of_a.iter().zip(b.chunks(shape.n)) {
             for (sum, b) in sums.iter_mut().zip(of_b) {
@@ -252,11 +254,11 @@ unsafe fn reals(shape: &Shape, operands: impl Fn(usize) -> Operands) {
 
 /// # Safety
 /// As for [`multiply`].
-unsafe fn integers(shape: &Shape, operands: impl Fn(usize) -> Operands) {
+unsafe fn integers(shape: &ProductShape, operands: impl Fn(usize) -> Operands) {
     // SAFETY: contract of `integers`.
-    let [a, b, mut sums] = unsafe { gather(shape, &operands, Element::integer) };
+    let [a, b, mut sums] = unsafe { gather(shape, &operands, ElementType::integer) };
     let times = |a: i64, b: i64| match (shape.a, shape.and) {
-        (Element::B1, false) => a ^ b,
+        (ElementType::B1, false) => a ^ b,
         _ => a * b,
     };
     for (of_a, sums) in a.chunks(shape.k).zip(sums.chunks_mut(shape.n)) {
@@ -310,7 +312,7 @@ mod tests {
     #[test]
     fn a_warp_multiplies() {
         let word = word((16, 8, 32), [6, 5, 10, 10], 0);
-        let shape = Shape::of(word).unwrap();
+        let shape = ProductShape::of(word).unwrap();
         let mut lanes = vec![[0u8; 40]; 32];
         for (lane, room) in lanes.iter_mut().enumerate() {
             let (a, rest) = room.split_at_mut(16);

@@ -1,10 +1,10 @@
 //! Describes what the threads of a block that hangs wait for.
 
-use super::{Asked, Sync, lanes};
+use super::{Sync, WaitRequests, lanes};
 
 impl Sync {
     /// What each thread waits for, when none can go on.
-    pub fn describe(&self, asked: &impl Asked) -> String {
+    pub fn describe(&self, asked: &impl WaitRequests) -> String {
         let mut parts = Vec::new();
         for (id, barrier) in self
             .barriers

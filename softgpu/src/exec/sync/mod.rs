@@ -8,7 +8,7 @@ mod describe;
 use std::collections::VecDeque;
 
 use super::matrix;
-use super::thread::{Reduce, Request};
+use super::thread::{Reduce, WaitRequest};
 use super::warp::{self, WarpRequest, lanes};
 
 /// Barriers of a block, as the hardware has them.
@@ -58,14 +58,14 @@ struct Warp {
 
 /// Where threads say what they wait for. It is read where they wrote it: to copy what was written a moment
 /// ago stalls the processor for longer than all else that is done here.
-pub trait Asked {
+pub trait WaitRequests {
     /// What a thread waits for.
-    fn of(&self, thread: u32) -> &Request;
+    fn of(&self, thread: u32) -> &WaitRequest;
 
     /// What a thread that waits for others of its warp does.
     fn of_warp(&self, thread: u32) -> &WarpRequest {
         match self.of(thread) {
-            Request::Warp(request) => request,
+            WaitRequest::Warp(request) => request,
             other => unreachable!("thread {thread} waits for its warp, by {other:?}"),
         }
     }
@@ -102,16 +102,16 @@ impl Sync {
     }
 
     /// A thread waits.
-    pub fn wait(&mut self, thread: u32, asked: &impl Asked) {
+    pub fn wait(&mut self, thread: u32, asked: &impl WaitRequests) {
         let request = asked.of(thread);
-        if let Request::Turn = request {
+        if let WaitRequest::Turn = request {
             return self.turn(thread);
         }
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.warps[number].waiting |= 1 << lane;
         match *request {
-            Request::None | Request::Turn => self.release(thread, 0),
-            Request::Barrier {
+            WaitRequest::None | WaitRequest::Turn => self.release(thread, 0),
+            WaitRequest::Barrier {
                 id,
                 threads,
                 reduce,
@@ -125,7 +125,7 @@ impl Sync {
                 self.open |= 1 << id;
                 self.try_barrier(id);
             }
-            Request::Arrive { id, threads } => {
+            WaitRequest::Arrive { id, threads } => {
                 let id = id as usize % BARRIERS;
                 self.barriers[id].passed += 1;
                 self.barriers[id].expected = threads;
@@ -133,9 +133,9 @@ impl Sync {
                 self.release(thread, 0);
                 self.try_barrier(id);
             }
-            Request::Warp(WarpRequest::Active { .. }) => self.warps[number].asking |= 1 << lane,
-            Request::Warp(request) if request.leaves_out(lane) => self.warps[number].asking |= 1 << lane,
-            Request::Warp(_) => {
+            WaitRequest::Warp(WarpRequest::Active { .. }) => self.warps[number].asking |= 1 << lane,
+            WaitRequest::Warp(request) if request.leaves_out(lane) => self.warps[number].asking |= 1 << lane,
+            WaitRequest::Warp(_) => {
                 self.warps[number].grouped |= 1 << lane;
                 self.try_group(number, lane, asked);
             }
@@ -151,7 +151,7 @@ impl Sync {
     /// Once no other thread can go on: it is the turn of threads that yielded, and of the lanes that ask
     /// which are active, since a lane that only looks whether it may go on will not come to them. `false` if
     /// there is nobody.
-    pub fn take_turns(&mut self, asked: &impl Asked) -> bool {
+    pub fn take_turns(&mut self, asked: &impl WaitRequests) -> bool {
         for number in 0..self.warps.len() {
             self.answer_active(number, asked);
         }
@@ -160,7 +160,7 @@ impl Sync {
     }
 
     /// A thread has ended.
-    pub fn end(&mut self, thread: u32, asked: &impl Asked) {
+    pub fn end(&mut self, thread: u32, asked: &impl WaitRequests) {
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.live -= 1;
         self.warps[number].live &= !(1 << lane);
@@ -210,7 +210,7 @@ impl Sync {
     }
 
     /// Completes the operation that `lane` waits for, if all live lanes of its mask have come to it.
-    fn try_group(&mut self, number: usize, lane: u32, asked: &impl Asked) {
+    fn try_group(&mut self, number: usize, lane: u32, asked: &impl WaitRequests) {
         let warp = &mut self.warps[number];
         if warp.grouped >> lane & 1 == 0 {
             return;
@@ -244,14 +244,14 @@ impl Sync {
     /// that ask at the same instruction. So lanes that run the same code together see each other, and
     /// those that took another branch do not show. Lanes that vote under masks without themselves wait
     /// for no lane by name, and vote then.
-    fn try_active(&mut self, number: usize, asked: &impl Asked) {
+    fn try_active(&mut self, number: usize, asked: &impl WaitRequests) {
         let warp = &self.warps[number];
         if warp.live & !warp.waiting == 0 {
             self.answer_active(number, asked);
         }
     }
 
-    fn answer_active(&mut self, number: usize, asked: &impl Asked) {
+    fn answer_active(&mut self, number: usize, asked: &impl WaitRequests) {
         let asking = std::mem::take(&mut self.warps[number].asking);
         let first = number as u32 * 32;
         for lane in lanes(asking) {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::exec::warp::Vote;
 
-fn barrier(predicate: bool, reduce: Option<Reduce>) -> Request {
-    Request::Barrier {
+fn barrier(predicate: bool, reduce: Option<Reduce>) -> WaitRequest {
+    WaitRequest::Barrier {
         id: 0,
         threads: 0,
         reduce,
@@ -15,17 +15,17 @@ fn barrier(predicate: bool, reduce: Option<Reduce>) -> Request {
 /// A block whose threads say by a table what they wait for.
 struct Told {
     sync: Sync,
-    requests: Vec<Request>,
+    requests: Vec<WaitRequest>,
 }
 
-impl Asked for Vec<Request> {
-    fn of(&self, thread: u32) -> &Request {
+impl WaitRequests for Vec<WaitRequest> {
+    fn of(&self, thread: u32) -> &WaitRequest {
         &self[thread as usize]
     }
 }
 
 impl Told {
-    fn wait(&mut self, thread: u32, request: Request) {
+    fn wait(&mut self, thread: u32, request: WaitRequest) {
         self.requests[thread as usize] = request;
         self.sync.wait(thread, &self.requests);
     }
@@ -44,7 +44,7 @@ fn begun(threads: u32) -> Told {
     sync.begin(threads, 0..threads);
     Told {
         sync,
-        requests: vec![Request::None; threads as usize],
+        requests: vec![WaitRequest::None; threads as usize],
     }
 }
 
@@ -69,7 +69,7 @@ fn disjoint_groups_of_a_warp_do_not_wait_for_each_other() {
     let mut block = begun(32);
     drain(&mut block);
     let ballot = |mask| {
-        Request::Warp(WarpRequest::Vote {
+        WaitRequest::Warp(WarpRequest::Vote {
             mask,
             kind: Vote::Ballot,
             predicate: true,
@@ -88,7 +88,7 @@ fn disjoint_groups_of_a_warp_do_not_wait_for_each_other() {
 fn active_lanes_are_those_at_the_same_place() {
     let mut block = begun(4);
     drain(&mut block);
-    let active = |site| Request::Warp(WarpRequest::Active { site });
+    let active = |site| WaitRequest::Warp(WarpRequest::Active { site });
     block.wait(0, active(1));
     block.wait(1, active(2));
     block.wait(2, active(1));
@@ -110,7 +110,7 @@ fn votes_that_leave_their_lane_out_are_among_those_that_come() {
             kind: Vote::Ballot,
             predicate: lane != 1,
         };
-        block.wait(lane, Request::Warp(request));
+        block.wait(lane, WaitRequest::Warp(request));
     }
     assert_eq!(drain(&mut block), [0, 1, 2, 3]);
     assert_eq!(block.sync.answers[..4], [0, 0b1, 0b1, 0b101]);
@@ -123,14 +123,14 @@ fn arriving_is_not_waiting() {
     let named = |thread, wait| match wait {
         true => (
             thread,
-            Request::Barrier {
+            WaitRequest::Barrier {
                 id: 3,
                 threads: 2,
                 reduce: None,
                 predicate: false,
             },
         ),
-        false => (thread, Request::Arrive { id: 3, threads: 2 }),
+        false => (thread, WaitRequest::Arrive { id: 3, threads: 2 }),
     };
     for (thread, request) in [named(0, false), named(40, true)] {
         block.wait(thread, request);
@@ -146,7 +146,7 @@ fn who_lets_others_run_comes_after_them() {
     drain(&mut block);
     block.sync.turn(0);
     assert!(block.sync.ready.is_empty());
-    block.wait(1, Request::Warp(WarpRequest::Active { site: 1 }));
+    block.wait(1, WaitRequest::Warp(WarpRequest::Active { site: 1 }));
     assert!(block.take_turns());
     assert_eq!(drain(&mut block), [1, 0]);
     assert_eq!(block.sync.answers[1], 0b10);
@@ -158,7 +158,7 @@ fn who_hangs_is_described() {
     let mut block = begun(64);
     drain(&mut block);
     block.wait(0, barrier(false, None));
-    block.wait(33, Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
+    block.wait(33, WaitRequest::Warp(WarpRequest::Sync { mask: u32::MAX }));
     let text = block.sync.describe(&block.requests);
     assert!(text.contains("1 of 64 threads wait at barrier 0"), "{text}");
     assert!(
@@ -182,7 +182,7 @@ fn a_product_is_that_of_the_lanes_that_are_left() {
             shape: DOUBLES_8X8X4,
             operands: room.as_mut_ptr().cast(),
         };
-        block.wait(lane as u32, Request::Warp(request));
+        block.wait(lane as u32, WaitRequest::Warp(request));
     }
     assert_eq!(drain(&mut block), [0, 1]);
     // Row 0 of A is 2, 5, 0, 0; column 0 of B is 3, 7, 0, 0; the other columns are zero.

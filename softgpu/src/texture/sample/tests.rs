@@ -8,7 +8,7 @@ const NORMALIZED: u32 = FLAG_NORMALIZED_COORDINATES;
 /// A texture of what `values` holds, in rows of the width.
 fn texture<T>(
     values: &[T],
-    kind: Kind,
+    kind: ChannelKind,
     channels: usize,
     size: [usize; 3],
     wanted: DriverTextureDesc,
@@ -60,7 +60,15 @@ fn sample(texture: &Texture, coordinates: &[f32]) -> f32 {
 #[test]
 fn the_nearest_texel_by_every_mode() {
     let values = [10.0f32, 20.0, 30.0, 40.0];
-    let with = |address, flags| texture(&values, Kind::Float, 1, [4, 1, 1], settings(address, 0, flags));
+    let with = |address, flags| {
+        texture(
+            &values,
+            ChannelKind::Float,
+            1,
+            [4, 1, 1],
+            settings(address, 0, flags),
+        )
+    };
     for (address, flags, at, wanted) in [
         (ADDRESS_CLAMP, 0, -1.0, 10.0),
         (ADDRESS_CLAMP, 0, 2.9, 30.0),
@@ -83,7 +91,13 @@ fn the_nearest_texel_by_every_mode() {
 #[test]
 fn neighbours_are_mixed_by_their_distance() {
     let values = [0.0f32, 256.0, 512.0, 1024.0];
-    let line = texture(&values, Kind::Float, 1, [4, 1, 1], settings(ADDRESS_CLAMP, 1, 0));
+    let line = texture(
+        &values,
+        ChannelKind::Float,
+        1,
+        [4, 1, 1],
+        settings(ADDRESS_CLAMP, 1, 0),
+    );
     for (at, wanted) in [
         (0.0, 0.0),
         (0.5, 0.0),
@@ -97,12 +111,18 @@ fn neighbours_are_mixed_by_their_distance() {
     ] {
         assert_eq!(sample(&line, &[at]), wanted, "at {at}");
     }
-    let border = texture(&values, Kind::Float, 1, [4, 1, 1], settings(ADDRESS_BORDER, 1, 0));
+    let border = texture(
+        &values,
+        ChannelKind::Float,
+        1,
+        [4, 1, 1],
+        settings(ADDRESS_BORDER, 1, 0),
+    );
     // Half of the border beside the line, half of what the line gives.
     assert_eq!(sample(&border, &[4.0]), ((1024.0 + 9.0) / 2.0 + 9.0) / 2.0);
     let wrapped = texture(
         &values,
-        Kind::Float,
+        ChannelKind::Float,
         1,
         [4, 1, 1],
         settings(ADDRESS_WRAP, 1, NORMALIZED),
@@ -114,7 +134,13 @@ fn neighbours_are_mixed_by_their_distance() {
 fn planes_and_boxes_are_mixed_in_every_dimension() {
     let values: Vec<f32> = (0..24).map(|at| (at * at) as f32).collect();
     let of = |x: usize, y: usize, z: usize| values[z * 6 + y * 3 + x];
-    let solid = texture(&values, Kind::Float, 1, [3, 2, 4], settings(ADDRESS_CLAMP, 1, 0));
+    let solid = texture(
+        &values,
+        ChannelKind::Float,
+        1,
+        [3, 2, 4],
+        settings(ADDRESS_CLAMP, 1, 0),
+    );
     assert_eq!(sample(&solid, &[1.5, 1.5, 2.5]), of(1, 1, 2));
     let corners = [of(0, 0, 1), of(1, 0, 1), of(0, 1, 1), of(1, 1, 1)];
     assert_eq!(
@@ -125,7 +151,7 @@ fn planes_and_boxes_are_mixed_in_every_dimension() {
     assert_eq!(sample(&solid, &[2.5, 0.5, 2.75]), expected);
     let plane = texture(
         &values[..6],
-        Kind::Float,
+        ChannelKind::Float,
         1,
         [3, 2, 1],
         settings(ADDRESS_CLAMP, 1, 0),
@@ -140,7 +166,7 @@ fn integers_are_promoted_or_left_alone() {
     let promoted = |values: &[u8]| {
         let texture = texture(
             values,
-            Kind::Unsigned,
+            ChannelKind::Unsigned,
             1,
             [2, 1, 1],
             settings(ADDRESS_CLAMP, 0, 0),
@@ -150,7 +176,7 @@ fn integers_are_promoted_or_left_alone() {
     assert_eq!(promoted(&[255, 51]), [1.0, 0.2]);
     let signed = texture(
         &[-128i8, -127, 127, 0],
-        Kind::Signed,
+        ChannelKind::Signed,
         1,
         [4, 1, 1],
         settings(ADDRESS_CLAMP, 0, 0),
@@ -159,7 +185,7 @@ fn integers_are_promoted_or_left_alone() {
     assert_eq!(found, [-1.0, -1.0, 1.0, 0.0]);
     let words = texture(
         &[i16::MIN, 32767],
-        Kind::Signed,
+        ChannelKind::Signed,
         1,
         [2, 1, 1],
         settings(ADDRESS_CLAMP, 1, 0),
@@ -168,7 +194,7 @@ fn integers_are_promoted_or_left_alone() {
     for (flags, wanted) in [(FLAG_READ_AS_INTEGER, 51u32), (0, 0.2f32.to_bits())] {
         let plain = texture(
             &[51u8],
-            Kind::Unsigned,
+            ChannelKind::Unsigned,
             1,
             [1, 1, 1],
             settings(ADDRESS_CLAMP, 0, flags),
@@ -178,7 +204,7 @@ fn integers_are_promoted_or_left_alone() {
     // 32 bits are never promoted, and what is no float is not mixed.
     let wide = texture(
         &[7u32, 9],
-        Kind::Unsigned,
+        ChannelKind::Unsigned,
         1,
         [2, 1, 1],
         settings(ADDRESS_CLAMP, 1, 0),
@@ -191,7 +217,7 @@ fn srgb_is_decoded_but_for_opacity() {
     let values = [0u8, 10, 128, 128];
     let decoded = texture(
         &values,
-        Kind::Unsigned,
+        ChannelKind::Unsigned,
         4,
         [1, 1, 1],
         settings(ADDRESS_CLAMP, 0, FLAG_SRGB),
@@ -211,7 +237,7 @@ fn elements_are_read_by_number_and_are_zero_outside() {
     let values = [3u16, 5, 7];
     let mut line = texture(
         &values,
-        Kind::Unsigned,
+        ChannelKind::Unsigned,
         1,
         [3, 1, 1],
         settings(ADDRESS_CLAMP, 0, FLAG_READ_AS_INTEGER),
@@ -236,7 +262,13 @@ fn elements_are_read_by_number_and_are_zero_outside() {
 #[test]
 fn gathering_goes_around_from_the_lower_left() {
     let values: Vec<f32> = (0..12).map(|at| at as f32).collect();
-    let plane = texture(&values, Kind::Float, 2, [3, 2, 1], settings(ADDRESS_CLAMP, 0, 0));
+    let plane = texture(
+        &values,
+        ChannelKind::Float,
+        2,
+        [3, 2, 1],
+        settings(ADDRESS_CLAMP, 0, 0),
+    );
     let at = [1.0f32.to_bits(), 1.0f32.to_bits(), 0, 0];
     // SAFETY: the values outlive the texture.
     let read = unsafe { plane.read(Geometry::of(1).unwrap(), Fetch::Gather(1), at) };
@@ -246,7 +278,13 @@ fn gathering_goes_around_from_the_lower_left() {
 #[test]
 fn layers_are_chosen_and_not_mixed() {
     let values = [1.0f32, 2.0, 30.0, 40.0];
-    let mut layers = texture(&values, Kind::Float, 1, [2, 1, 2], settings(ADDRESS_CLAMP, 1, 0));
+    let mut layers = texture(
+        &values,
+        ChannelKind::Float,
+        1,
+        [2, 1, 2],
+        settings(ADDRESS_CLAMP, 1, 0),
+    );
     layers.texels.layered = true;
     let read = |layer: u32, x: f32| {
         // SAFETY: the values outlive the texture.
@@ -267,7 +305,7 @@ fn a_direction_reads_the_face_it_points_to() {
     let values: Vec<f32> = (0..24).map(|at| at as f32).collect();
     let mut cube = texture(
         &values,
-        Kind::Float,
+        ChannelKind::Float,
         1,
         [2, 2, 6],
         settings(ADDRESS_CLAMP, 0, NORMALIZED),

@@ -1,34 +1,34 @@
 //! Blocks: statements on objects, and on their models beside them.
 
 use super::features::Feature;
-use super::program::{Object, Program, Scope};
+use super::program::{AttackProgram, LiveObject, Scope};
 use super::text::put;
 
 /// Blocks and calls within one another at most.
 const DEEPEST: usize = 3;
 
-type Statement = fn(&mut Program, &mut Scope) -> String;
+type Statement = fn(&mut AttackProgram, &mut Scope) -> String;
 
 /// What a feature adds, and whether it uses variables that belong to the whole program.
 const ATTACKS: [(Feature, Statement, bool); 15] = [
-    (Feature::Publish, Program::publish, true),
-    (Feature::Forget, Program::forget, true),
-    (Feature::ReadBack, Program::read_back, true),
-    (Feature::Guarded, Program::guarded, false),
-    (Feature::Failing, Program::failing, false),
-    (Feature::Probing, Program::probing, false),
-    (Feature::Growing, Program::growing, false),
-    (Feature::Keeping, Program::keeping, false),
-    (Feature::Recursion, Program::recursion, false),
-    (Feature::Coroutine, Program::coroutines, false),
-    (Feature::Pipeline, Program::pipeline, true),
-    (Feature::Units, Program::units, true),
-    (Feature::Many, Program::many, false),
-    (Feature::Threads, Program::threads, true),
-    (Feature::Owners, Program::owners, true),
+    (Feature::Publish, AttackProgram::publish, true),
+    (Feature::Forget, AttackProgram::forget, true),
+    (Feature::ReadBack, AttackProgram::read_back, true),
+    (Feature::Guarded, AttackProgram::guarded, false),
+    (Feature::Failing, AttackProgram::failing, false),
+    (Feature::Probing, AttackProgram::probing, false),
+    (Feature::Growing, AttackProgram::growing, false),
+    (Feature::Keeping, AttackProgram::keeping, false),
+    (Feature::Recursion, AttackProgram::recursion, false),
+    (Feature::Coroutine, AttackProgram::coroutines, false),
+    (Feature::Pipeline, AttackProgram::pipeline, true),
+    (Feature::Units, AttackProgram::units, true),
+    (Feature::Many, AttackProgram::many, false),
+    (Feature::Threads, AttackProgram::threads, true),
+    (Feature::Owners, AttackProgram::owners, true),
 ];
 
-impl Program {
+impl AttackProgram {
     /// The whole body: each feature at least once.
     pub fn whole(&mut self, scope: &mut Scope) -> String {
         let mut must: Vec<Statement> = ATTACKS
@@ -162,7 +162,7 @@ impl Program {
         if !owned {
             end.insert_str(0, &format!("CHECK(cudaFree({words}));\n"));
         }
-        let object = Object { words, model };
+        let object = LiveObject { words, model };
         let text =
             put(made, &[("name", &name)]) + &format!("Model {}(n);\n", object.model) + &self.filled(&object);
         scope.objects.push(object);
@@ -170,7 +170,7 @@ impl Program {
     }
 
     /// Values in all words of an object.
-    pub fn filled(&mut self, object: &Object) -> String {
+    pub fn filled(&mut self, object: &LiveObject) -> String {
         let way = *self.draw.of(&[
             "CHECK(cudaMemset(@words@, @k@, BYTES(n)));\n@model@.set(@k@);\n",
             "LAUNCH(sow, @shape@, 0, @words@, n, @k@u);\n@model@.sow(@k@);\n",
@@ -189,14 +189,14 @@ impl Program {
     }
 
     /// An object of its own for a statement: what makes it, and what frees it.
-    pub fn fresh(&mut self) -> (Object, String, String) {
+    pub fn fresh(&mut self) -> (LiveObject, String, String) {
         let (mut inner, mut end) = (Scope::default(), String::new());
         let text = self.object(&mut inner, &mut end);
         (inner.objects.remove(0), text, end)
     }
 
     /// Two objects, which may be the same.
-    fn two(&mut self, scope: &Scope) -> (Object, Object) {
+    fn two(&mut self, scope: &Scope) -> (LiveObject, LiveObject) {
         let one = self.draw.of(&scope.objects).clone();
         (one, self.draw.of(&scope.objects).clone())
     }
@@ -257,7 +257,7 @@ impl Program {
     /// Two pointers exchange what they hold, and their models with them.
     fn swapped(&mut self, scope: &mut Scope) -> String {
         let (one, other) = self.two(scope);
-        let is_pointer = |object: &Object| object.words.starts_with('b') && !object.words.contains('.');
+        let is_pointer = |object: &LiveObject| object.words.starts_with('b') && !object.words.contains('.');
         if !is_pointer(&one) || !is_pointer(&other) {
             return self.launch(scope);
         }
@@ -314,11 +314,11 @@ impl Program {
     }
 
     /// Makes a function over an object; its call.
-    pub fn function(&mut self, object: &Object, scope: &Scope) -> String {
+    pub fn function(&mut self, object: &LiveObject, scope: &Scope) -> String {
         self.calls = self.calls.saturating_sub(1);
         let name = self.name("f");
         let inner = Scope {
-            objects: vec![Object {
+            objects: vec![LiveObject {
                 words: "a".to_owned(),
                 model: "am".to_owned(),
             }],

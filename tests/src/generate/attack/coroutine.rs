@@ -1,6 +1,6 @@
 //! Coroutines of one thread and of several, whose turns are drawn.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// How a coroutine is resumed.
@@ -10,7 +10,7 @@ const RESUMES: [&str; 3] = [
     "if ((round + i) % 2 == 0)\n  all[i].handle.resume();\nelse\n  in_thread([&] { all[i].handle.resume(); });\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// Three coroutines, two of them of one function, that are resumed in turns.
     pub fn coroutines(&mut self, _scope: &mut Scope) -> String {
         self.calls = self.calls.saturating_sub(1);

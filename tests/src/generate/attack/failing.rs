@@ -1,6 +1,6 @@
 //! Allocations that no GPU has room for: the error is CUDA's, and the program goes on with less.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// Leaves `got` with `n` words, allocated after failures.
@@ -26,7 +26,7 @@ const TRIES: [&str; 6] = [
      EXPECT(cudaGetLastError() == cudaErrorMemoryAllocation);\nEXPECT(cudaGetLastError() == cudaSuccess);\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// An object that is had at the second or third try, used with the function's others.
     pub fn failing(&mut self, scope: &mut Scope) -> String {
         let way = *self.draw.of(&TRIES);

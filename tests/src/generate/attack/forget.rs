@@ -1,10 +1,10 @@
 //! Objects whose address only the device knows: a function makes one, leaves its address in a device variable
 //! and returns; others use it, and the last reads the address back to free it.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// Made, used and freed by functions that share nothing on the host.
     pub fn forget(&mut self, _scope: &mut Scope) -> String {
         let hiding = self.hiding(true);

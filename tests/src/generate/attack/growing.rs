@@ -1,6 +1,6 @@
 //! Workspaces that grow on demand, inside loops.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// Makes `work` at least `want` words; it has `room` words.
@@ -16,7 +16,7 @@ const GROWS: [&str; 5] = [
     "if (want > room || want < room / 8) {\n  CHECK(cudaFree(work));\n  work = nullptr;\n  CHECK(cudaMalloc(&work, BYTES(want)));\n  room = want;\n}\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// A workspace in local variables, or in a structure with a method, used beside older objects.
     pub fn growing(&mut self, scope: &mut Scope) -> String {
         let grow = *self.draw.of(&GROWS);

@@ -1,6 +1,6 @@
 //! Allocations in branches that are not taken, whose sizes mean nothing there.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// A condition that does not hold, what must be set before it, and the words that would be allocated. `@s@` is a name.
@@ -59,7 +59,7 @@ const SHAPES: [&str; 5] = [
     "do {\nif (!(@guard@))\n  break;\n@inner@} while (false);\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// A branch that is not taken, and one of the same form that is.
     pub fn guarded(&mut self, scope: &mut Scope) -> String {
         let (before, guard, words) = *self.draw.of(&GUARDS);

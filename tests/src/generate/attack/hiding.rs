@@ -1,6 +1,6 @@
 //! Ways in which a kernel keeps an address and another one finds it again.
 
-use super::program::Program;
+use super::program::AttackProgram;
 use super::text::put;
 
 /// Kernels that keep the address of one object: `keep` is launched with the address, `stirs`, `blends` follow
@@ -23,7 +23,7 @@ pub struct Hiding {
 
 /// A way: what stands before the kernels, how the address is kept, and how it is found. `w` is the address;
 /// with a table `table` has eight words of 64 bits.
-struct Way {
+struct HidingWay {
     before: &'static str,
     keep: &'static str,
     find: &'static str,
@@ -31,8 +31,8 @@ struct Way {
     plain: bool,
 }
 
-const fn variable(before: &'static str, keep: &'static str, find: &'static str) -> Way {
-    Way {
+const fn variable(before: &'static str, keep: &'static str, find: &'static str) -> HidingWay {
+    HidingWay {
         before,
         keep,
         find,
@@ -41,8 +41,8 @@ const fn variable(before: &'static str, keep: &'static str, find: &'static str) 
     }
 }
 
-const fn table(before: &'static str, keep: &'static str, find: &'static str) -> Way {
-    Way {
+const fn table(before: &'static str, keep: &'static str, find: &'static str) -> HidingWay {
+    HidingWay {
         before,
         keep,
         find,
@@ -54,13 +54,13 @@ const fn table(before: &'static str, keep: &'static str, find: &'static str) -> 
 const PLAIN: &str = "__device__ unsigned *@v@;\n";
 const BITS: &str = "__device__ unsigned long long @v@;\n";
 
-const WAYS: [Way; 22] = [
-    Way {
+const WAYS: [HidingWay; 22] = [
+    HidingWay {
         plain: true,
         ..variable(PLAIN, "@v@ = w;", "@v@")
     },
     // By atomics.
-    Way {
+    HidingWay {
         plain: true,
         ..variable(
             PLAIN,
@@ -84,7 +84,7 @@ const WAYS: [Way; 22] = [
         "(unsigned *)@v@",
     ),
     // Through functions that are not inlined.
-    Way {
+    HidingWay {
         plain: true,
         ..variable(
             "__device__ unsigned *@v@;\n__device__ __noinline__ void put@v@(unsigned **to, unsigned *w) { *to = w; }\n",
@@ -176,10 +176,10 @@ const WAYS: [Way; 22] = [
     ),
 ];
 
-impl Program {
+impl AttackProgram {
     /// Kernels of a way that is drawn; with `plain` one whose device variable is the address.
     pub fn hiding(&mut self, plain: bool) -> Hiding {
-        let ways: Vec<&Way> = WAYS.iter().filter(|way| !plain || way.plain).collect();
+        let ways: Vec<&HidingWay> = WAYS.iter().filter(|way| !plain || way.plain).collect();
         let way = *self.draw.of(&ways);
         let v = self.name("held");
         let hiding = Hiding {

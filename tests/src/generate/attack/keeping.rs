@@ -1,7 +1,7 @@
 //! Loops that keep what they allocate: a history, buffers of the first iteration, pointers that change
 //! places, frees under a condition.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// Loops over `i` from 0 on; each leaves nothing behind.
@@ -56,7 +56,7 @@ const LOOPS: [&str; 9] = [
      CHECK(cudaFree(a));\n}\nCHECK(cudaFree(all));\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// A loop of its own kind, beside an older object.
     pub fn keeping(&mut self, scope: &mut Scope) -> String {
         let way = *self.draw.of(&LOOPS);

@@ -1,9 +1,9 @@
 //! More objects than a need has room for by name.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// Many temporaries of one function, or hundreds of small objects.
     pub fn many(&mut self, scope: &mut Scope) -> String {
         let object = self.draw.of(&scope.objects).clone();

@@ -31,14 +31,14 @@ use std::fmt::Write;
 
 use super::draw::Draw;
 pub use features::{ALL, Feature, Features};
-use program::Program;
+use program::AttackProgram;
 
 /// Programs of one source: most of a compile's time is CUDA's headers.
 pub const PROGRAMS: u64 = 8;
 
 /// A source: its file, and a second one that some sources have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct AttackSource {
     /// The text of the file with `main`.
     pub main: String,
     /// The text of the other file.
@@ -48,14 +48,14 @@ pub struct Source {
 }
 
 /// The source of a seed.
-pub fn source(seed: u64, features: &Features) -> Source {
+pub fn source(seed: u64, features: &Features) -> AttackSource {
     let head =
         format!("// Generated from seed {seed}; see tests/src/generate/attack.\n#include \"attack.h\"\n\n");
     let (mut main, mut other) = (head.clone(), String::new());
     let mut all = Vec::new();
     for number in 0..PROGRAMS {
         // Other numbers than those of the sources without attacks.
-        let program = Program::new(Draw::new((seed * PROGRAMS + number) ^ 0xa77a_c400_0000), features);
+        let program = AttackProgram::new(Draw::new((seed * PROGRAMS + number) ^ 0xa77a_c400_0000), features);
         all.push(program.features.clone());
         let (own, second) = program.texts();
         let _ = write!(main, "namespace p{number} {{\n{own}}} // namespace p{number}\n\n");
@@ -73,7 +73,7 @@ pub fn source(seed: u64, features: &Features) -> Source {
         names.join(", ")
     );
     let other = (!other.is_empty()).then(|| head + &other);
-    Source {
+    AttackSource {
         main,
         other,
         features: all,

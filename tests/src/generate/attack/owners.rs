@@ -1,9 +1,9 @@
 //! Owners that belong to threads.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// An owner of each thread, made when it is first wanted, that works in its destructor.
     pub fn owners(&mut self, _scope: &mut Scope) -> String {
         let s = self.name("");

@@ -1,7 +1,7 @@
 //! A kernel, a copy into memory of the host, and a copy out of it into an object that is made in between: all
 //! in one stream, and nobody waits.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// Memory of the host that a GPU reaches: what makes `pin`, what frees it, and whether kernels write it.
@@ -60,7 +60,7 @@ const OUTS: [&str; 4] = [
      LAUNCH(fills_@s@, 2, 64, c->stream, c->to, c->count);\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// The stages are functions that are called through pointers, or parts of one.
     pub fn pipeline(&mut self, _scope: &mut Scope) -> String {
         let s = self.name("");

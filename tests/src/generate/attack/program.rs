@@ -6,7 +6,7 @@ use super::text::put;
 
 /// A live object of device memory.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct LiveObject {
     /// The expression of its address.
     pub words: String,
     /// The variable of what it must hold.
@@ -17,7 +17,7 @@ pub struct Object {
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Live objects of `n` words, innermost last.
-    pub objects: Vec<Object>,
+    pub objects: Vec<LiveObject>,
     /// How deep in blocks and calls.
     pub depth: usize,
     /// Whether the function is a coroutine that may be suspended between statements.
@@ -28,7 +28,7 @@ pub struct Scope {
 }
 
 /// A program that is generated.
-pub struct Program {
+pub struct AttackProgram {
     pub draw: Draw,
     pub features: Features,
     /// Device variables and kernels.
@@ -48,9 +48,9 @@ const COUNTS: [usize; 12] = [
     100, 100, 777, 777, 5000, 5000, 20_001, 20_001, 70_000, 70_000, 300_000, 600_000,
 ];
 
-impl Program {
+impl AttackProgram {
     /// A program of these numbers, with up to three of these features.
-    pub fn new(mut draw: Draw, features: &Features) -> Program {
+    pub fn new(mut draw: Draw, features: &Features) -> AttackProgram {
         let mut chosen = Vec::new();
         let all = features.list();
         for _ in 0..3 {
@@ -58,7 +58,7 @@ impl Program {
                 chosen.push(*draw.of(all));
             }
         }
-        Program {
+        AttackProgram {
             draw,
             features: features.only(|feature| chosen.contains(&feature)),
             kernels: String::new(),

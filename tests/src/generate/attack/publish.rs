@@ -2,10 +2,10 @@
 
 use super::features::Feature;
 use super::hiding::Hiding;
-use super::program::{Object, Program, Scope};
+use super::program::{AttackProgram, LiveObject, Scope};
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// An object whose address a kernel keeps, and users that have no other way to it.
     pub fn publish(&mut self, scope: &mut Scope) -> String {
         let (object, made, freed) = match self.draw.one_in(4) {
@@ -54,7 +54,7 @@ impl Program {
     }
 
     /// One use: here, in a loop, or in a function that knows nothing of the object.
-    fn use_of(&mut self, hiding: &Hiding, object: &Object, table: &str) -> String {
+    fn use_of(&mut self, hiding: &Hiding, object: &LiveObject, table: &str) -> String {
         let (k, shape, step) = (self.constant(), self.shape(), self.step());
         let direct = put(
             "LAUNCH(@stirs@, @shape@, 0, @table@n, @k@u);\n@model@.stir(@k@u);\n",

@@ -1,6 +1,6 @@
 //! Addresses that the host reads back from device memory, and passes on as if they were new.
 
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// How `back` is read from where a kernel told it.
@@ -25,7 +25,7 @@ const USES: [&str; 6] = [
      for (size_t i = 0; i < n / 3; i++)\n  @model@.words[i] = @model@.words[i] * 5 + @model@.words[n / 2 + i];\n",
 ];
 
-impl Program {
+impl AttackProgram {
     /// An address that goes into device memory and comes back.
     pub fn read_back(&mut self, _scope: &mut Scope) -> String {
         let (object, made, freed) = self.fresh();

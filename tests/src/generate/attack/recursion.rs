@@ -1,7 +1,7 @@
 //! Functions that are entered again before they have returned: by themselves, by one another, through
 //! pointers and virtual methods. Each activation has an object of its own.
 
-use super::program::{Object, Program, Scope};
+use super::program::{AttackProgram, LiveObject, Scope};
 use super::text::put;
 
 const PARAMETERS: &str = "Answer &answer, size_t n, int depth, unsigned *above, Model &abovem";
@@ -34,7 +34,7 @@ const ENTERS: [(&str, &str); 5] = [
     ),
 ];
 
-impl Program {
+impl AttackProgram {
     /// A circle of one to three functions.
     pub fn recursion(&mut self, scope: &mut Scope) -> String {
         self.calls = self.calls.saturating_sub(1);
@@ -73,7 +73,7 @@ impl Program {
             enter,
             &[("s", &s), ("next", &next), ("own", &words), ("ownm", &model)],
         );
-        let above = Object {
+        let above = LiveObject {
             words: "above".to_owned(),
             model: "abovem".to_owned(),
         };

@@ -1,9 +1,9 @@
 //! Threads: functions at once, and pointers that go from one thread to the next.
 
-use super::program::{Object, Program, Scope};
+use super::program::{AttackProgram, LiveObject, Scope};
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// Threads of one of these kinds.
     pub fn threads(&mut self, scope: &mut Scope) -> String {
         match self.draw.one_in(2) {
@@ -15,7 +15,7 @@ impl Program {
     /// An object that is made in a thread, used in the next and freed in the third.
     fn handed_on(&mut self, scope: &mut Scope) -> String {
         let (object, k) = (self.draw.of(&scope.objects).clone(), self.constant());
-        let handed = Object {
+        let handed = LiveObject {
             words: "handed".to_owned(),
             model: "handedm".to_owned(),
         };
@@ -42,7 +42,7 @@ impl Program {
         let threads = 2 + self.draw.below(2);
         let mut cases = String::new();
         for number in 0..threads {
-            let own = Object {
+            let own = LiveObject {
                 words: "own.words".to_owned(),
                 model: "model".to_owned(),
             };

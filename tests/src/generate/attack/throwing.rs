@@ -1,9 +1,9 @@
 //! Exceptions between any two operations.
 
-use super::program::Program;
+use super::program::AttackProgram;
 use super::text::put;
 
-impl Program {
+impl AttackProgram {
     /// Plays `body` whole, and several times with an exception after some of its steps.
     pub fn attempts(&mut self, body: &str) -> String {
         let (first, by) = (1 + self.draw.below(3), 2 + self.draw.below(5));

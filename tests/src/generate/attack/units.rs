@@ -1,7 +1,7 @@
 //! A second source: pointers are made in one and used in the other.
 
 use super::features::Feature;
-use super::program::{Program, Scope};
+use super::program::{AttackProgram, Scope};
 use super::text::put;
 
 /// A function of the second source, how it is declared, and how it is used; `@s@` is a name.
@@ -65,7 +65,7 @@ const UNITS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-impl Program {
+impl AttackProgram {
     /// A use of a function of the second source.
     pub fn units(&mut self, scope: &mut Scope) -> String {
         let count = UNITS.len() - usize::from(!self.has(Feature::Publish));

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, repository};
 use mgb_tests::process::run;
-use mgb_tests::trace::{self, Task};
+use mgb_tests::trace::{self, TracedTask};
 
 /// A program of these files of this folder.
-fn build(node: &Node, sources: &[&str]) -> PathBuf {
+fn build(node: &PrivateNode, sources: &[&str]) -> PathBuf {
     let folder = repository().join("tests/tests/e2e/devices");
     let program = node.folder().join("program");
     let mut compile = node.command(bin("mgb-clang++"), &["-O1", "-o"]);
@@ -20,7 +20,7 @@ fn build(node: &Node, sources: &[&str]) -> PathBuf {
 }
 
 /// Runs one natively and under MGB, where it is right both times. The tasks that it had.
-fn passes(node: &Node, sources: &[&str], arguments: &[&str]) -> Vec<Task> {
+fn passes(node: &PrivateNode, sources: &[&str], arguments: &[&str]) -> Vec<TracedTask> {
     let program = build(node, sources);
     let file = node.folder().join("trace");
     for mode in ["off", "require"] {
@@ -34,18 +34,18 @@ fn passes(node: &Node, sources: &[&str], arguments: &[&str]) -> Vec<Task> {
 }
 
 /// The GPUs that these tasks were on.
-fn gpus<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<u32> {
+fn gpus<'a>(tasks: impl IntoIterator<Item = &'a TracedTask>) -> BTreeSet<u32> {
     tasks.into_iter().filter_map(|task| task.gpu).collect()
 }
 
 #[test]
 fn handles_outlive_the_reset_of_another_device() {
-    passes(&Node::start("2x256MiB", "mgb"), &["handles.cu"], &[]);
+    passes(&PrivateNode::start("2x256MiB", "mgb"), &["handles.cu"], &[]);
 }
 
 #[test]
 fn an_open_process_has_a_gpu_for_each_device() {
-    let tasks = passes(&Node::start("2x256MiB", "mgb"), &["open.cu"], &[]);
+    let tasks = passes(&PrivateNode::start("2x256MiB", "mgb"), &["open.cu"], &[]);
     assert_eq!(gpus(&tasks).len(), 2, "{tasks:?}");
 }
 
@@ -53,7 +53,7 @@ fn an_open_process_has_a_gpu_for_each_device() {
 fn a_loop_over_devices_has_a_gpu_for_each() {
     for devices in [2, 4] {
         let tasks = passes(
-            &Node::start(&format!("{devices}x256MiB"), "mgb"),
+            &PrivateNode::start(&format!("{devices}x256MiB"), "mgb"),
             &["loops.cu"],
             &[],
         );
@@ -66,15 +66,15 @@ fn a_loop_over_devices_has_a_gpu_for_each() {
 fn a_device_chosen_in_another_file_has_a_gpu_of_its_own() {
     for megabytes in ["8", "150"] {
         let sources = ["elsewhere/main.cu", "elsewhere/choose.cu"];
-        let tasks = passes(&Node::start("2x256MiB", "mgb"), &sources, &[megabytes]);
+        let tasks = passes(&PrivateNode::start("2x256MiB", "mgb"), &sources, &[megabytes]);
         assert_eq!(gpus(&tasks).len(), 2, "{tasks:?}");
     }
 }
 
 #[test]
 fn static_tasks_under_two_devices_are_on_two_gpus() {
-    let tasks = passes(&Node::start("2x256MiB", "mgb"), &["apart.cu"], &[]);
-    let fixed: Vec<&Task> = tasks.iter().filter(|task| !task.lazy).collect();
+    let tasks = passes(&PrivateNode::start("2x256MiB", "mgb"), &["apart.cu"], &[]);
+    let fixed: Vec<&TracedTask> = tasks.iter().filter(|task| !task.lazy).collect();
     assert_eq!(fixed.len(), 2, "{tasks:?}");
     assert_eq!(gpus(fixed).len(), 2, "{tasks:?}");
 }
@@ -82,7 +82,7 @@ fn static_tasks_under_two_devices_are_on_two_gpus() {
 /// Devices that one thread drives in turn work at once: their modelled time is as natively.
 #[test]
 fn one_thread_has_two_devices_work_at_once() {
-    let node = Node::start("2x256MiB", "mgb");
+    let node = PrivateNode::start("2x256MiB", "mgb");
     let program = build(&node, &["turns.cu"]);
     for copy in ["default", "peer", "push"] {
         let [natively, shared] = ["off", "require"].map(|mode| {

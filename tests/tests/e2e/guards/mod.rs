@@ -1,7 +1,7 @@
 //! A size is not read at a task's begin if the program guards its read by a call: the program then ends as it
 //! does natively, and not by a signal.
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, repository};
 use mgb_tests::process::run;
 
@@ -26,7 +26,7 @@ fn with_optimisation() {
 }
 
 fn every_case(level: &str) {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let folder = repository().join("tests/tests/e2e/guards");
     let program = node.folder().join("guards");
     let mut compile = node.command(bin("mgb-clang++"), &[level, "-o"]);

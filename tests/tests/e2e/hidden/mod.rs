@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 
 use crate::assumed::{self, play};
 
@@ -26,7 +26,7 @@ const WAYS: [&str; 12] = [
 const SEEN_ANYWAY: [&str; 2] = ["heap", "text"];
 
 /// The program, with these proofs taken for granted.
-fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
+fn build(node: &PrivateNode, level: &str, assumed: &str) -> PathBuf {
     assumed::build(node, "hidden/hidden.cu", level, assumed)
 }
 
@@ -34,7 +34,7 @@ fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
 fn launches_find_what_they_are_given_as_numbers() {
     let mut wrong = Vec::new();
     for gpus in ["1x64MiB", "2x64MiB"] {
-        let node = Node::start(gpus, "mgb");
+        let node = PrivateNode::start(gpus, "mgb");
         for level in ["-O0", "-O2"] {
             let program = build(&node, level, "");
             for way in WAYS {
@@ -52,7 +52,7 @@ fn launches_find_what_they_are_given_as_numbers() {
 /// The test above would notice if the pass proved nothing: each way fails at least once in a few runs.
 #[test]
 fn without_the_proof_launches_fault() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let program = build(&node, "-O2", "numbers");
     for way in WAYS.into_iter().filter(|way| !SEEN_ANYWAY.contains(way)) {
         let mut runs = (0..20).map(|_| play(&node, &program, way));

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 use mgb_tests::trace;
 
 use crate::everywhere;
@@ -26,11 +26,11 @@ fn is_right_everywhere(case: &str) {
 #[track_caller]
 fn stays_where_it_is(case: &str) {
     for level in ["-O0", "-O2"] {
-        let node = Node::start("1x128MiB", "mgb");
+        let node = PrivateNode::start("1x128MiB", "mgb");
         let file = node.folder().join("trace.jsonl");
         let mut command = node.command(program(level), &[case]);
         command.env("MGB", "require").env("MGB_TRACE", &file);
-        Running::start(&mut command).end().success();
+        RunningProgram::start(&mut command).end().success();
         let processes = trace::read(&file).expect("it has left a line");
         let swaps = processes
             .iter()

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{bin, repository};
 use mgb_tests::process::run;
 use mgb_tests::wait;
@@ -85,7 +85,7 @@ fn one_of_two_is_killed() {
 /// Where the neighbours live: one device's state for all rounds, so that what one round left would be seen in
 /// the next.
 struct Street {
-    node: Node,
+    node: PrivateNode,
     program: PathBuf,
     mark: File,
     before: Vec<String>,
@@ -93,7 +93,7 @@ struct Street {
 
 impl Street {
     fn new() -> Street {
-        let node = Node::without_mgbd(DEVICE);
+        let node = PrivateNode::without_mgbd(DEVICE);
         let program = node.folder().join("program");
         let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", "-std=c++17"]);
         let source = repository().join("tests/tests/e2e/neighbours/program.cu");

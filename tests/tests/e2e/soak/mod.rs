@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::{Running, run};
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 use rustix::process::Signal;
 
@@ -45,7 +45,7 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 /// Builds a program in the driver API, without MGB.
-fn plain(node: &Node) -> PathBuf {
+fn plain(node: &PrivateNode) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../front/tests/programs/pauses.c");
     let program = node.folder().join("pauses");
     let mut cc = Command::new("cc");
@@ -58,7 +58,7 @@ fn plain(node: &Node) -> PathBuf {
 }
 
 /// Kills the holder, and waits until mgbd has another one.
-fn replace_holder(node: &Node) {
+fn replace_holder(node: &PrivateNode) {
     let old = node.holder_pid().expect("there is a holder");
     node.kill_holder();
     wait::until("another holder", || {
@@ -76,10 +76,10 @@ fn has_open(pid: u32) -> (usize, usize) {
 
 /// A node with programs of all kinds.
 struct Soak {
-    node: Node,
+    node: PrivateNode,
     troubles: Troubles,
     plain: PathBuf,
-    running: Vec<Running>,
+    running: Vec<RunningProgram>,
     begun: usize,
     ended: usize,
     killed: usize,
@@ -89,7 +89,7 @@ struct Soak {
 
 impl Soak {
     fn start() -> Soak {
-        let mut node = Node::without_mgbd("2x64MiB");
+        let mut node = PrivateNode::without_mgbd("2x64MiB");
         let (troubles, mut mgbd) = Troubles::prepare(&mut node);
         node.start_mgbd_as(&mut mgbd);
         let vecadd = built::program("vecadd");
@@ -131,7 +131,7 @@ impl Soak {
 
     fn fill(&mut self) {
         while self.running.len() < AT_ONCE {
-            self.running.push(Running::start(&mut self.command()));
+            self.running.push(RunningProgram::start(&mut self.command()));
             self.begun += 1;
         }
     }

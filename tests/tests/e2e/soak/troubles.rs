@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::PrivateNode;
 use mgb_tests::process::run;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -45,7 +45,7 @@ pub(super) struct Troubles {
 
 impl Troubles {
     /// Prepares a node without an mgbd for them: what is returned starts its mgbd.
-    pub(super) fn prepare(node: &mut Node) -> (Troubles, Command) {
+    pub(super) fn prepare(node: &mut PrivateNode) -> (Troubles, Command) {
         let fill = has_own_disk(node).then(|| {
             node.move_socket(DISK);
             node.folder().join(DISK).join("fill")
@@ -98,7 +98,7 @@ impl Troubles {
 }
 
 /// A small disk for the node, which this thread and what it starts see alone; whether there is one.
-fn has_own_disk(node: &Node) -> bool {
+fn has_own_disk(node: &PrivateNode) -> bool {
     if !rustix::process::geteuid().is_root() {
         eprintln!("its disk is never full: only root can mount one");
         return false;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::RunningProgram;
 
 /// Less than mgbd waits for a process whose launches may be under way, and much more than this takes.
 const SOON: Duration = Duration::from_secs(12);
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(12);
 fn tasks_whose_launches_are_done_keep_nobody_waiting() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/stalled/stalled.cu");
     let program = compiled::program(&source, &["--offload-arch=sm_90", "-O1", "-std=c++17"]);
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let files = ["one", "other"].map(|name| node.folder().join(name));
     let began = Instant::now();
     let both = [[0, 1], [1, 0]].map(|order| {
@@ -23,7 +23,7 @@ fn tasks_whose_launches_are_done_keep_nobody_waiting() {
         command
             .args(order.map(|at: usize| &files[at]))
             .env("MGB", "require");
-        Running::start(&mut command)
+        RunningProgram::start(&mut command)
     });
     for one in both {
         assert_eq!(one.end().success(), "right\n");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use mgb_probe::{BeginRequest, Client, Need};
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
-use mgb_tests::process::{Running, run};
+use mgb_tests::node::PrivateNode;
+use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::report;
 use mgb_tests::trace;
 use mgb_tests::wait;
@@ -33,12 +33,12 @@ fn program() -> PathBuf {
 #[track_caller]
 fn all_end(gpus: &str, programs: usize) {
     let program = program();
-    let node = Node::start(gpus, "mgb");
+    let node = PrivateNode::start(gpus, "mgb");
     let file = node.folder().join("trace.jsonl");
-    let running: Vec<Running> = (0..programs)
+    let running: Vec<RunningProgram> = (0..programs)
         .map(|_| {
             let mut command = node.command(&program, &["40", "40"]);
-            Running::start(command.env("MGB", "require").env("MGB_TRACE", &file))
+            RunningProgram::start(command.env("MGB", "require").env("MGB_TRACE", &file))
         })
         .collect();
     for one in running {
@@ -76,7 +76,7 @@ fn four_programs_on_two_gpus_all_end() {
 /// does not go to and fro meanwhile.
 #[test]
 fn what_another_program_leaves_no_room_for_waits_for_its_end() {
-    let node = Node::start("1x96MiB", "mgb");
+    let node = PrivateNode::start("1x96MiB", "mgb");
     let holder = Client::connect(&node.socket()).expect("mgbd takes clients");
     let held = 40 << 20;
     let request = BeginRequest {
@@ -89,7 +89,7 @@ fn what_another_program_leaves_no_room_for_waits_for_its_end() {
     };
     let grant = holder.begin(&request).expect("there is room");
     let mut command = node.command(program(), &["40", "4"]);
-    let running = Running::start(command.env("MGB", "require"));
+    let running = RunningProgram::start(command.env("MGB", "require"));
     wait::until("it waits for room", || {
         (!node.view().queue.is_empty()).then_some(())
     });
@@ -103,7 +103,7 @@ fn what_another_program_leaves_no_room_for_waits_for_its_end() {
 /// Natively the second allocation fails, and so does something here; the program must not wait for ever.
 #[test]
 fn what_no_gpu_holds_together_ends() {
-    let node = Node::start("1x64MiB", "mgb");
+    let node = PrivateNode::start("1x64MiB", "mgb");
     let ended = run(node.command(program(), &["40", "2"]).env("MGB", "require"));
     assert!(
         ended.code() == 0 || ended.stdout.contains("cudaErrorMemoryAllocation"),

@@ -1,13 +1,13 @@
 //! Loads and stores of fragments: `%a0` is the matrix, the last argument its stride if there is one.
-use super::super::body::{Body, Foreign};
-use super::operation::Access;
+use super::super::body::{ForeignFunction, HostBody};
+use super::operation::MatrixAccess;
 use super::registers::{as_bits, returned};
 
 /// All lanes of the warp meet.
 const MEET: &str = "call void @softgpu.warp_sync(i32 -1)\n ";
 
 /// The body of a load.
-pub fn load(access: &Access, foreign: &Foreign) -> Option<Body> {
+pub fn load(access: &MatrixAccess, foreign: &ForeignFunction) -> Option<HostBody> {
     let arguments = 1 + usize::from(access.stride.is_none());
     if foreign.takes.len() != arguments || foreign.result_types().len() != access.registers as usize {
         return None;
@@ -43,11 +43,11 @@ pub fn load(access: &Access, foreign: &Foreign) -> Option<Body> {
         .collect();
     text += MEET;
     text += &returned(foreign, bits, &all);
-    Body::inline(text)
+    HostBody::inline(text)
 }
 
 /// The body of a store; its registers stand between the matrix and the stride.
-pub fn store(access: &Access, foreign: &Foreign) -> Option<Body> {
+pub fn store(access: &MatrixAccess, foreign: &ForeignFunction) -> Option<HostBody> {
     let arguments = 1 + access.registers as usize + usize::from(access.stride.is_none());
     if foreign.takes.len() != arguments || foreign.returns != "void" {
         return None;
@@ -74,7 +74,7 @@ pub fn store(access: &Access, foreign: &Foreign) -> Option<Body> {
     }
     text += MEET;
     text += "ret void";
-    Body::inline(text)
+    HostBody::inline(text)
 }
 
 fn widened(value: &str, from: u32, to: u32) -> String {
@@ -93,7 +93,7 @@ fn narrowed(value: &str, from: u32, to: u32) -> String {
 
 /// The lines that find the stride, and the lane's first element. Offsets are in bits, since elements may be
 /// shorter than bytes.
-fn start(access: &Access, foreign: &Foreign, arguments: usize) -> Option<String> {
+fn start(access: &MatrixAccess, foreign: &ForeignFunction, arguments: usize) -> Option<String> {
     let stride = match access.stride {
         Some(stride) => format!("%stride = add i64 {stride}, 0\n "),
         None if foreign.takes[arguments - 1] == "i32" => {
@@ -129,7 +129,7 @@ fn start(access: &Access, foreign: &Foreign, arguments: usize) -> Option<String>
 }
 
 /// What is moved at once of a register.
-struct Piece {
+struct RegisterPiece {
     /// Of the fragment's elements.
     row: u32,
     column: u32,
@@ -140,9 +140,9 @@ struct Piece {
     align: u32,
 }
 
-impl Piece {
+impl RegisterPiece {
     /// The lines that find its address, `%p` and its name.
-    fn address(&self, access: &Access, name: &str) -> String {
+    fn address(&self, access: &MatrixAccess, name: &str) -> String {
         let (far, near) = match access.along_rows {
             true => (self.row, self.column),
             false => (self.column, self.row),
@@ -158,13 +158,13 @@ impl Piece {
 }
 
 /// The pieces of a register: the whole of it where its elements are neighbours in memory.
-fn pieces(access: &Access, register: u32) -> Vec<Piece> {
+fn pieces(access: &MatrixAccess, register: u32) -> Vec<RegisterPiece> {
     let (fragment, element) = (&access.fragment, access.fragment.element);
     let (per, bits) = (element.per_register(), element.bits());
     let align = (bits / 8).max(1);
     let piece = |at: u32, bits: u32, shift: u32| {
         let (row, column) = fragment.offset(register * per + at);
-        Piece {
+        RegisterPiece {
             row,
             column,
             bits,

@@ -5,8 +5,8 @@
 //! `l % 4`th of the row. Of A and B they are as many as a register of 32 bits holds (one, where an element is
 //! longer), and of C and D two. Tiles below each other come first. B is laid out as its transpose. The
 //! fragments of `wmma`, whose layout CUDA does not say, follow the same rule here.
-use super::shapes::Shape;
-use mgb_abi::matrix::Element;
+use super::shapes::MatrixShape;
+use mgb_abi::matrix::ElementType;
 
 /// Which matrix of D = A × B + C a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Matrix {
 /// A fragment: what one lane holds of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
-    pub element: Element,
+    pub element: ElementType,
     /// Rows of the matrix: of B its columns.
     rows: u32,
     /// Columns of the matrix: of B its rows.
@@ -34,7 +34,7 @@ pub type Offset = (u32, u32);
 
 impl Fragment {
     /// The fragments of a matrix of a shape.
-    pub fn new(matrix: Matrix, (m, n, k): Shape, element: Element) -> Self {
+    pub fn new(matrix: Matrix, (m, n, k): MatrixShape, element: ElementType) -> Self {
         let (rows, columns, run) = match matrix {
             Matrix::A => (m, k, element.per_register()),
             Matrix::B => (n, k, element.per_register()),
@@ -80,16 +80,16 @@ mod tests {
     #[test]
     fn layouts_are_those_of_ptx() {
         let cases = [
-            (Matrix::A, (16, 8, 16), Element::F16, 2, (8, 0)),
-            (Matrix::A, (16, 8, 16), Element::F16, 5, (0, 9)),
-            (Matrix::B, (16, 8, 16), Element::F16, 3, (0, 9)),
-            (Matrix::A, (16, 8, 8), Element::Tf32, 1, (8, 0)),
-            (Matrix::A, (16, 8, 8), Element::Tf32, 2, (0, 4)),
-            (Matrix::A, (16, 8, 32), Element::S8, 13, (8, 17)),
-            (Matrix::A, (16, 8, 16), Element::F64, 5, (8, 8)),
-            (Matrix::Sum, (16, 8, 16), Element::F32, 3, (8, 1)),
-            (Matrix::Sum, (8, 8, 4), Element::F64, 1, (0, 1)),
-            (Matrix::Sum, (16, 16, 16), Element::F32, 6, (8, 8)),
+            (Matrix::A, (16, 8, 16), ElementType::F16, 2, (8, 0)),
+            (Matrix::A, (16, 8, 16), ElementType::F16, 5, (0, 9)),
+            (Matrix::B, (16, 8, 16), ElementType::F16, 3, (0, 9)),
+            (Matrix::A, (16, 8, 8), ElementType::Tf32, 1, (8, 0)),
+            (Matrix::A, (16, 8, 8), ElementType::Tf32, 2, (0, 4)),
+            (Matrix::A, (16, 8, 32), ElementType::S8, 13, (8, 17)),
+            (Matrix::A, (16, 8, 16), ElementType::F64, 5, (8, 8)),
+            (Matrix::Sum, (16, 8, 16), ElementType::F32, 3, (8, 1)),
+            (Matrix::Sum, (8, 8, 4), ElementType::F64, 1, (0, 1)),
+            (Matrix::Sum, (16, 16, 16), ElementType::F32, 6, (8, 8)),
         ];
         for (matrix, shape, element, at, place) in cases {
             let fragment = Fragment::new(matrix, shape, element);
@@ -104,12 +104,12 @@ mod tests {
     #[test]
     fn registers_are_those_of_ptx() {
         let registers = |matrix, shape, element| Fragment::new(matrix, shape, element).registers();
-        assert_eq!(registers(Matrix::A, (16, 8, 16), Element::Bf16), 4);
-        assert_eq!(registers(Matrix::B, (16, 8, 16), Element::Bf16), 2);
-        assert_eq!(registers(Matrix::Sum, (16, 8, 16), Element::F16), 2);
-        assert_eq!(registers(Matrix::A, (8, 8, 128), Element::B1), 1);
-        assert_eq!(registers(Matrix::A, (16, 8, 256), Element::B1), 4);
-        assert_eq!(registers(Matrix::Sum, (8, 8, 128), Element::S32), 2);
-        assert_eq!(registers(Matrix::Sum, (8, 32, 16), Element::F16), 4);
+        assert_eq!(registers(Matrix::A, (16, 8, 16), ElementType::Bf16), 4);
+        assert_eq!(registers(Matrix::B, (16, 8, 16), ElementType::Bf16), 2);
+        assert_eq!(registers(Matrix::Sum, (16, 8, 16), ElementType::F16), 2);
+        assert_eq!(registers(Matrix::A, (8, 8, 128), ElementType::B1), 1);
+        assert_eq!(registers(Matrix::A, (16, 8, 256), ElementType::B1), 4);
+        assert_eq!(registers(Matrix::Sum, (8, 8, 128), ElementType::S32), 2);
+        assert_eq!(registers(Matrix::Sum, (8, 32, 16), ElementType::F16), 4);
     }
 }

@@ -10,13 +10,13 @@ mod product;
 mod registers;
 mod shapes;
 
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 use operation::Operation;
 
-pub use operation::{Access, Product};
+pub use operation::{MatrixAccess, MatrixProduct};
 
 /// The body of a matrix intrinsic, `name` without its `llvm.nvvm.`.
-pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+pub fn body(name: &str, foreign: &ForeignFunction) -> Option<HostBody> {
     match Operation::parse(name)? {
         Operation::Load(access) => access::load(&access, foreign),
         Operation::Store(access) => access::store(&access, foreign),
@@ -25,7 +25,7 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
 }
 
 /// The product that PTX's mnemonic with its modifiers names.
-pub fn product(name: &str) -> Option<Product> {
+pub fn product(name: &str) -> Option<MatrixProduct> {
     match Operation::parse(name)? {
         Operation::Multiply(product) => Some(product),
         _ => None,
@@ -33,7 +33,7 @@ pub fn product(name: &str) -> Option<Product> {
 }
 
 /// The load or store that PTX's mnemonic with its modifiers names.
-pub fn access(name: &str) -> Option<Access> {
+pub fn access(name: &str) -> Option<MatrixAccess> {
     match Operation::parse(name)? {
         Operation::Load(access) | Operation::Store(access) => Some(access),
         Operation::Multiply(_) => None,

@@ -1,22 +1,22 @@
 //! What a matrix instruction does, from the parts of its name.
 use super::fragment::{Fragment, Matrix};
-use super::shapes::{self, Family, Shape};
-use mgb_abi::matrix::Element;
+use super::shapes::{self, Family, MatrixShape};
+use mgb_abi::matrix::ElementType;
 
 /// A matrix instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `wmma.load`
-    Load(Access),
+    Load(MatrixAccess),
     /// `wmma.store`
-    Store(Access),
+    Store(MatrixAccess),
     /// `wmma.mma` and `mma.sync`
-    Multiply(Product),
+    Multiply(MatrixProduct),
 }
 
 /// A load or a store of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct MatrixAccess {
     pub fragment: Fragment,
     /// Registers that the instruction names: those of the fragment, once or repeated.
     pub registers: u32,
@@ -28,8 +28,8 @@ pub struct Access {
 
 /// D = A * B + C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
-    shape: Shape,
+pub struct MatrixProduct {
+    shape: MatrixShape,
     pub a: Fragment,
     pub b: Fragment,
     pub c: Fragment,
@@ -42,7 +42,7 @@ pub struct Product {
     and: bool,
 }
 
-impl Product {
+impl MatrixProduct {
     /// What the software GPU is told: see `softgpu_calls.matrix`.
     pub fn word(&self) -> u64 {
         let (m, n, k) = self.shape;
@@ -57,8 +57,8 @@ impl Product {
 /// The parts of a name, sorted out.
 #[derive(Default)]
 struct Parts<'a> {
-    shape: Option<Shape>,
-    types: Vec<Element>,
+    shape: Option<MatrixShape>,
+    types: Vec<ElementType>,
     /// Whether each `row` or `col` is `row`.
     by_rows: Vec<bool>,
     /// `load`, `store` or `mma`.
@@ -82,7 +82,7 @@ impl Operation {
         for part in rest.split('.') {
             if let Some(shape) = shapes::parse(part) {
                 parts.shape = Some(shape);
-            } else if let Some(element) = Element::parse(part) {
+            } else if let Some(element) = ElementType::parse(part) {
                 parts.types.push(element);
             } else {
                 match part {
@@ -112,7 +112,7 @@ impl Parts<'_> {
         self.modifiers.contains(&modifier)
     }
 
-    fn access(&self, what: &str) -> Option<Access> {
+    fn access(&self, what: &str) -> Option<MatrixAccess> {
         let (&[element], &[by_rows]) = (self.types.as_slice(), self.by_rows.as_slice()) else {
             return None;
         };
@@ -134,7 +134,7 @@ impl Parts<'_> {
             return None;
         }
         let fragment = Fragment::new(matrix, shape, element);
-        Some(Access {
+        Some(MatrixAccess {
             fragment,
             registers: registers(Family::Wmma, matrix, &fragment),
             along_rows,
@@ -142,7 +142,7 @@ impl Parts<'_> {
         })
     }
 
-    fn product(&self, family: Family) -> Option<Product> {
+    fn product(&self, family: Family) -> Option<MatrixProduct> {
         let shape = self.shape?;
         let (factors, [d, c]) = self.four_types()?;
         if !shapes::multiplies(family, shape, factors, [d, c]) {
@@ -153,7 +153,7 @@ impl Parts<'_> {
             Family::Wmma => self.by_rows.len() == 2,
             Family::Mma => self.by_rows == [true, false],
         };
-        let bits = factors[0] == Element::B1;
+        let bits = factors[0] == ElementType::B1;
         if !layouts_fit || bits != (self.has("xor") || self.has("and")) {
             return None;
         }
@@ -161,7 +161,7 @@ impl Parts<'_> {
             Fragment::new(Matrix::A, shape, factors[0]),
             Fragment::new(Matrix::B, shape, factors[1]),
         );
-        Some(Product {
+        Some(MatrixProduct {
             shape,
             a,
             b,
@@ -174,7 +174,7 @@ impl Parts<'_> {
     }
 
     /// The types of A and B, and of D and C. LLVM names only those that are not clear without.
-    fn four_types(&self) -> Option<([Element; 2], [Element; 2])> {
+    fn four_types(&self) -> Option<([ElementType; 2], [ElementType; 2])> {
         Some(match *self.types.as_slice() {
             [one] => {
                 let sum = shapes::sum_of(one)?;
@@ -183,9 +183,9 @@ impl Parts<'_> {
             [d, c]
                 if [d, c]
                     .iter()
-                    .all(|sum| matches!(sum, Element::F16 | Element::F32)) =>
+                    .all(|sum| matches!(sum, ElementType::F16 | ElementType::F32)) =>
             {
-                ([Element::F16, Element::F16], [d, c])
+                ([ElementType::F16, ElementType::F16], [d, c])
             }
             [a, b] => {
                 let sum = shapes::sum_of(a)?;
@@ -201,7 +201,7 @@ impl Parts<'_> {
 /// the fragment again and again.
 fn registers(family: Family, matrix: Matrix, fragment: &Fragment) -> u32 {
     match (family, matrix, fragment.element) {
-        (Family::Wmma, Matrix::A | Matrix::B, Element::F16) => 8,
+        (Family::Wmma, Matrix::A | Matrix::B, ElementType::F16) => 8,
         _ => fragment.registers(),
     }
 }
@@ -210,7 +210,7 @@ fn registers(family: Family, matrix: Matrix, fragment: &Fragment) -> u32 {
 mod tests {
     use super::*;
 
-    fn product(name: &str) -> Option<Product> {
+    fn product(name: &str) -> Option<MatrixProduct> {
         match Operation::parse(name)? {
             Operation::Multiply(product) => Some(product),
             other => panic!("{name}: {other:?}"),

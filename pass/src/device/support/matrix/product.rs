@@ -1,11 +1,11 @@
 //! Products: registers go to the software GPU and come back through memory of the lane's own.
-use super::super::body::{Body, Foreign};
+use super::super::body::{ForeignFunction, HostBody};
 use super::fragment::Fragment;
-use super::operation::Product;
+use super::operation::MatrixProduct;
 use super::registers::{as_bits, returned};
 
 /// The body of a product: `%a0` and on are the registers of A, of B and of C.
-pub fn body(product: &Product, foreign: &Foreign) -> Option<Body> {
+pub fn body(product: &MatrixProduct, foreign: &ForeignFunction) -> Option<HostBody> {
     let [named_a, named_b] = product.registers;
     let groups = [
         (product.a, named_a),
@@ -48,7 +48,7 @@ pub fn body(product: &Product, foreign: &Foreign) -> Option<Body> {
         registers.push(format!("%d{at}"));
     }
     text += &returned(foreign, bits, &registers);
-    Body::inline(text)
+    HostBody::inline(text)
 }
 
 /// Bytes of a fragment's registers.

@@ -1,5 +1,5 @@
 //! Registers of the types that an instruction has, as integers of their bits.
-use super::super::body::Foreign;
+use super::super::body::ForeignFunction;
 
 /// A value of a register's type, as the integer of its bits: the line that makes it, and its name.
 pub fn as_bits(value: &str, ty: &str, bits: u32) -> (String, String) {
@@ -12,7 +12,7 @@ pub fn as_bits(value: &str, ty: &str, bits: u32) -> (String, String) {
 
 /// The lines that return registers, integers of `bits` bits with these names, as the types that are asked
 /// for.
-pub fn returned(foreign: &Foreign, bits: u32, registers: &[String]) -> String {
+pub fn returned(foreign: &ForeignFunction, bits: u32, registers: &[String]) -> String {
     let types = foreign.result_types();
     let mut text = String::new();
     let mut whole = "poison".to_owned();

@@ -3,14 +3,14 @@ use super::call::Call;
 use super::emit::Emitter;
 use super::formats;
 use super::parse::Operand;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     if matches!(it.mnemonic, "dp4a" | "dp2a") {
         return dot(emitter, it);
     }
     let ty = it.ty()?;
-    if ty.is_float() || matches!(ty.kind, Kind::Predicate) {
+    if ty.is_float() || matches!(ty.kind, ScalarKind::Predicate) {
         return None;
     }
     it.only(&["lo", "hi", "wide", "sat", "relu"])?;
@@ -39,7 +39,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
 /// One element's result.
 fn one(emitter: &mut Emitter, it: &Call, ty: Type, values: &[&str]) -> Option<String> {
     let register = ty.register();
-    let signed = ty.kind == Kind::Signed;
+    let signed = ty.kind == ScalarKind::Signed;
     let sign = if signed { "s" } else { "u" };
     let pair = |name: &str| format!("llvm.{name}.{register}");
     let result = match (it.mnemonic, values) {
@@ -72,7 +72,7 @@ fn one(emitter: &mut Emitter, it: &Call, ty: Type, values: &[&str]) -> Option<St
         }
         // What traps is seen to with the rest of the module (`divide`).
         ("div" | "rem", [a, b]) => {
-            let sign = if ty.kind == Kind::Signed { "s" } else { "u" };
+            let sign = if ty.kind == ScalarKind::Signed { "s" } else { "u" };
             emitter.value(format!("{sign}{} {register} {a}, {b}", it.mnemonic))
         }
         ("neg", [a]) => emitter.value(format!("sub {register} 0, {a}")),
@@ -107,7 +107,7 @@ fn product(emitter: &mut Emitter, it: &Call, ty: Type, a: &str, b: &str) -> Stri
     if !it.has("hi") {
         return emitter.value(format!("mul {register} {a}, {b}"));
     }
-    let (twice, signed) = (2 * ty.bits, ty.kind == Kind::Signed);
+    let (twice, signed) = (2 * ty.bits, ty.kind == ScalarKind::Signed);
     let (a, b) = (
         emitter.resized(a, ty.bits, twice, signed),
         emitter.resized(b, ty.bits, twice, signed),
@@ -119,7 +119,7 @@ fn product(emitter: &mut Emitter, it: &Call, ty: Type, a: &str, b: &str) -> Stri
 
 /// `mul.wide` and `mad.wide`.
 fn wide(emitter: &mut Emitter, it: &Call, ty: Type, to: &Operand, from: &[Operand]) -> Option<()> {
-    let (twice, signed) = (2 * ty.bits, ty.kind == Kind::Signed);
+    let (twice, signed) = (2 * ty.bits, ty.kind == ScalarKind::Signed);
     let [a, b, rest @ ..] = from else { return None };
     let (a, b) = (emitter.read(a, ty)?, emitter.read(b, ty)?);
     let (a, b) = (
@@ -151,8 +151,14 @@ fn dot(emitter: &mut Emitter, it: &Call) -> Option<()> {
         (_, true) => (2, 16, 2),
     };
     for lane in 0..lanes {
-        let x = field(emitter, &a, lane * width, width, left.kind == Kind::Signed);
-        let y = field(emitter, &b, (first + lane) * 8, 8, right.kind == Kind::Signed);
+        let x = field(emitter, &a, lane * width, width, left.kind == ScalarKind::Signed);
+        let y = field(
+            emitter,
+            &b,
+            (first + lane) * 8,
+            8,
+            right.kind == ScalarKind::Signed,
+        );
         let product = emitter.value(format!("mul i32 {x}, {y}"));
         sum = emitter.value(format!("add i32 {sum}, {product}"));
     }

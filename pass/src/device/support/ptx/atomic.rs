@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     match (it.mnemonic, it.operands) {
@@ -55,7 +55,11 @@ fn exchange(emitter: &mut Emitter, it: &Call, place: &Operand, values: &[Operand
         }
         (_, [value, ..]) if ty.is_small() => {
             let value = emitter.read(value, ty)?;
-            let format = if ty.kind == Kind::Brain { "brain" } else { "half" };
+            let format = if ty.kind == ScalarKind::Brain {
+                "brain"
+            } else {
+                "half"
+            };
             let pair = if ty.lanes == 2 { "2" } else { "" };
             let operation = ["add", "min", "max"]
                 .iter()
@@ -73,7 +77,7 @@ fn exchange(emitter: &mut Emitter, it: &Call, place: &Operand, values: &[Operand
         }
         (_, [value, ..]) if ty.lanes == 1 => {
             let value = emitter.read(value, ty)?;
-            let signed = ty.kind == Kind::Signed;
+            let signed = ty.kind == ScalarKind::Signed;
             let operation = match operation {
                 "add" if ty.is_float() => "fadd",
                 "inc" => "uinc_wrap",

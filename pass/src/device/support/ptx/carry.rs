@@ -1,7 +1,7 @@
 //! Additions and subtractions that pass a carry on, from one instruction of a text to the next.
 use super::call::Call;
 use super::emit::Emitter;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     let sets = it.has("cc");
@@ -15,7 +15,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
         ("mad" | "madc", [to, a, b, c]) if sets || it.mnemonic == "madc" => {
             let carried = (it.mnemonic == "madc").then(|| emitter.carry(2 * ty.bits));
             let (a, b) = (emitter.read(a, ty)?, emitter.read(b, ty)?);
-            let (wide, signed) = (2 * ty.bits, ty.kind == Kind::Signed);
+            let (wide, signed) = (2 * ty.bits, ty.kind == ScalarKind::Signed);
             let (a, b) = (
                 emitter.resized(&a, ty.bits, wide, signed),
                 emitter.resized(&b, ty.bits, wide, signed),

@@ -3,7 +3,7 @@ use super::call::Call;
 use super::emit::Emitter;
 use super::formats;
 use super::parse::Operand;
-use super::types::{Kind, PREDICATE, Type, bits};
+use super::types::{PREDICATE, ScalarKind, Type, bits};
 
 /// LLVM's predicate for a comparison.
 fn predicate(it: &Call, ty: Type) -> Option<String> {
@@ -28,7 +28,7 @@ fn predicate(it: &Call, ty: Type) -> Option<String> {
         "hs" => return Some("uge".into()),
         _ => return None,
     };
-    let sign = if ty.kind == Kind::Signed { "s" } else { "u" };
+    let sign = if ty.kind == ScalarKind::Signed { "s" } else { "u" };
     Some(format!("{sign}{known}"))
 }
 
@@ -44,8 +44,8 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
             let found = combined(emitter, it, &found, rest.first())?;
             let target = it.modifiers.iter().find_map(|text| Type::parse(text))?;
             let value = match (target.kind, target.bits) {
-                (Kind::Float, 32) => emitter.value(format!("select i1 {found}, float 1.0, float 0.0")),
-                (Kind::Unsigned | Kind::Signed | Kind::Bits, 32) => {
+                (ScalarKind::Float, 32) => emitter.value(format!("select i1 {found}, float 1.0, float 0.0")),
+                (ScalarKind::Unsigned | ScalarKind::Signed | ScalarKind::Bits, 32) => {
                     emitter.value(format!("sext i1 {found} to i32"))
                 }
                 _ => return None,
@@ -67,7 +67,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
             let (a, b) = (emitter.read(a, plain)?, emitter.read(b, plain)?);
             let sign = emitter.read(sign, ty)?;
             let positive = match ty.kind {
-                Kind::Float => emitter.value(format!("fcmp oge float {sign}, 0.0")),
+                ScalarKind::Float => emitter.value(format!("fcmp oge float {sign}, 0.0")),
                 _ => emitter.value(format!("icmp sge i32 {sign}, 0")),
             };
             let register = plain.register();
@@ -152,9 +152,9 @@ pub fn small(emitter: &mut Emitter, it: &Call, ty: Type) -> Option<()> {
     }
     let target = it.modifiers.iter().find_map(|text| Type::parse(text))?;
     let yes = match target.kind {
-        Kind::Float if target.bits == 16 => 0x3c00,
-        Kind::Float => return None,
-        Kind::Brain => 0x3f80,
+        ScalarKind::Float if target.bits == 16 => 0x3c00,
+        ScalarKind::Float => return None,
+        ScalarKind::Brain => 0x3f80,
         _ => -1,
     };
     let mut results = Vec::new();

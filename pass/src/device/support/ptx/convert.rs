@@ -2,7 +2,7 @@
 use super::call::Call;
 use super::emit::Emitter;
 use super::formats;
-use super::types::{Kind, PREDICATE, Type, bits};
+use super::types::{PREDICATE, ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     match (it.mnemonic, it.operands) {
@@ -100,14 +100,14 @@ fn between_integers(
     value: &str,
     saturate: bool,
 ) -> String {
-    let signed = source.kind == Kind::Signed;
+    let signed = source.kind == ScalarKind::Signed;
     if !saturate {
         return emitter.resized(value, source.bits, target.bits, signed);
     }
     // In 128 bits every bound of either type is exact.
     let wide = emitter.resized(value, source.bits, 128, signed);
     let (low, high) = match target.kind {
-        Kind::Signed => (-(1i128 << (target.bits - 1)), (1i128 << (target.bits - 1)) - 1),
+        ScalarKind::Signed => (-(1i128 << (target.bits - 1)), (1i128 << (target.bits - 1)) - 1),
         _ => (0, (1i128 << target.bits) - 1),
     };
     let above = emitter.call(
@@ -148,7 +148,7 @@ fn whole(emitter: &mut Emitter, it: &Call, ty: Type, value: &str) -> Option<Stri
 fn widened(emitter: &mut Emitter, source: Type, value: &str) -> (Type, String) {
     if source.is_small() {
         let single = Type {
-            kind: Kind::Float,
+            kind: ScalarKind::Float,
             bits: 32,
             lanes: 1,
         };
@@ -160,7 +160,11 @@ fn widened(emitter: &mut Emitter, source: Type, value: &str) -> (Type, String) {
 fn to_integer(emitter: &mut Emitter, it: &Call, target: Type, source: Type, value: &str) -> Option<String> {
     let (ty, value) = widened(emitter, source, value);
     let value = whole(emitter, it, ty, &value)?;
-    let sign = if target.kind == Kind::Signed { "si" } else { "ui" };
+    let sign = if target.kind == ScalarKind::Signed {
+        "si"
+    } else {
+        "ui"
+    };
     let (llvm, to, suffix) = (ty.llvm(), target.register(), ty.suffix());
     Some(emitter.call(
         &format!("llvm.fpto{sign}.sat.{to}.{suffix}"),
@@ -171,7 +175,7 @@ fn to_integer(emitter: &mut Emitter, it: &Call, target: Type, source: Type, valu
 
 fn from_integer(emitter: &mut Emitter, it: &Call, target: Type, source: Type, value: &str) -> Option<String> {
     let mode = rounding(it)?;
-    let signed = source.kind == Kind::Signed;
+    let signed = source.kind == ScalarKind::Signed;
     if target.is_small() {
         // Integers beyond 2^53 are infinite in the one format, and inexact by at most one rounding in the
         // other.

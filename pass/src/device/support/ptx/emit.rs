@@ -2,10 +2,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::super::body::{Foreign, definition};
+use super::super::body::{ForeignFunction, definition};
 use super::super::functions::function;
-use super::parse::{Operand, Program, number};
-use super::types::{Kind, PREDICATE, Type, bits};
+use super::parse::{AssemblyText, Operand, number};
+use super::types::{PREDICATE, ScalarKind, Type, bits};
 
 /// The function that one assembly text becomes, as far as it is written.
 pub struct Emitter {
@@ -45,7 +45,12 @@ fn cast(ty: &str, inward: bool) -> &'static str {
 impl Emitter {
     /// Starts a function with `outputs` results; `tied` gives, for each parameter, the output that it
     /// initialises.
-    pub fn new(foreign: &Foreign, program: &Program, outputs: usize, tied: &[Option<usize>]) -> Option<Self> {
+    pub fn new(
+        foreign: &ForeignFunction,
+        program: &AssemblyText,
+        outputs: usize,
+        tied: &[Option<usize>],
+    ) -> Option<Self> {
         let results = if outputs == 0 {
             Vec::new()
         } else {
@@ -90,7 +95,7 @@ impl Emitter {
     }
 
     /// Ends the function: its text.
-    pub fn finish(mut self, foreign: &Foreign, outputs: usize) -> (String, BTreeSet<String>) {
+    pub fn finish(mut self, foreign: &ForeignFunction, outputs: usize) -> (String, BTreeSet<String>) {
         let mut whole = "poison".to_owned();
         for at in 0..outputs {
             let ty = self.outer[at].clone();
@@ -199,7 +204,7 @@ impl Emitter {
             _ => {
                 let (bits, slot) = self.slot(operand)?;
                 let value = self.value(format!("load i{bits}, ptr {slot}"));
-                self.resized(&value, bits, ty.width(), ty.kind == Kind::Signed)
+                self.resized(&value, bits, ty.width(), ty.kind == ScalarKind::Signed)
             }
         };
         Some(if ty.llvm() == register {
@@ -262,7 +267,7 @@ impl Emitter {
         if ty == PREDICATE {
             return number(text).map(|value| (value != 0).to_string());
         }
-        if ty.kind == Kind::Float && text.contains('.') {
+        if ty.kind == ScalarKind::Float && text.contains('.') {
             let value: f64 = text.parse().ok()?;
             return match ty.bits {
                 64 => Some(value.to_bits().to_string()),
@@ -310,7 +315,7 @@ impl Emitter {
             }
             _ => {
                 let (bits, slot) = self.slot(operand)?;
-                let value = self.resized(&value, ty.width(), bits, ty.kind == Kind::Signed);
+                let value = self.resized(&value, ty.width(), bits, ty.kind == ScalarKind::Signed);
                 self.line(format!("store i{bits} {value}, ptr {slot}"));
                 Some(())
             }
@@ -334,7 +339,7 @@ impl Emitter {
     pub fn intrinsic(&mut self, name: &str, returns: &str, arguments: &[(&str, &str)]) -> Option<String> {
         let symbol = format!("softgpu.ptx.{name}.{}", returns.replace(['{', '}', ' ', ','], ""));
         let full = format!("llvm.nvvm.{name}");
-        let foreign = Foreign {
+        let foreign = ForeignFunction {
             name: &full,
             returns: returns.to_owned(),
             takes: arguments.iter().map(|(ty, _)| (*ty).to_owned()).collect(),

@@ -1,11 +1,11 @@
 //! Conversions between the 16-bit formats and `float`, and between a register and its elements.
 use super::call::Call;
 use super::emit::Emitter;
-use super::types::{Kind, Type};
+use super::types::{ScalarKind, Type};
 
 /// A 16-bit number, an integer as it is, as a `float`.
 pub fn widen(emitter: &mut Emitter, ty: Type, value: &str) -> String {
-    if ty.kind == Kind::Brain {
+    if ty.kind == ScalarKind::Brain {
         let wide = emitter.value(format!("zext i16 {value} to i32"));
         let up = emitter.value(format!("shl i32 {wide}, 16"));
         return emitter.value(format!("bitcast i32 {up} to float"));
@@ -16,7 +16,11 @@ pub fn widen(emitter: &mut Emitter, ty: Type, value: &str) -> String {
 
 /// A `double` rounded to a 16-bit format once, as an integer.
 pub fn narrow(emitter: &mut Emitter, ty: Type, value: &str, mode: char) -> String {
-    let format = if ty.kind == Kind::Brain { "brain" } else { "half" };
+    let format = if ty.kind == ScalarKind::Brain {
+        "brain"
+    } else {
+        "half"
+    };
     let mode = match mode {
         'n' => 1,
         'z' => 0,
@@ -32,7 +36,7 @@ pub fn narrow(emitter: &mut Emitter, ty: Type, value: &str, mode: char) -> Strin
 
 /// The same of a `float`, to nearest.
 pub fn narrow_float(emitter: &mut Emitter, ty: Type, value: &str) -> String {
-    if ty.kind == Kind::Brain {
+    if ty.kind == ScalarKind::Brain {
         return emitter.call("softgpu.float_to_brain", "i16", &[("float", value)]);
     }
     let half = emitter.value(format!("fptrunc float {value} to half"));

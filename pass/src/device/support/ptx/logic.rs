@@ -1,7 +1,7 @@
 //! Bits: logic, shifts, fields, permutations and counts.
 use super::call::Call;
 use super::emit::Emitter;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     let ty = it.ty()?;
@@ -121,7 +121,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
 /// A shift whose amount may be the width or more.
 fn shift(emitter: &mut Emitter, direction: &str, ty: Type, value: &str, amount: &str) -> String {
     let (register, width) = (ty.register(), ty.bits);
-    let arithmetic = direction == "shr" && ty.kind == Kind::Signed;
+    let arithmetic = direction == "shr" && ty.kind == ScalarKind::Signed;
     let (operation, beyond) = match (direction, arithmetic) {
         ("shl", _) => ("shl", "0".to_owned()),
         (_, false) => ("lshr", "0".to_owned()),
@@ -161,7 +161,7 @@ fn extract(emitter: &mut Emitter, ty: Type, value: &str, start: &str, length: &s
     let above = shift(emitter, "shl", bits(width), "-1", length);
     let mask = emitter.value(format!("xor {register} {above}, -1"));
     let field = emitter.value(format!("and {register} {moved}, {mask}"));
-    if ty.kind != Kind::Signed {
+    if ty.kind != ScalarKind::Signed {
         return field;
     }
     let end = emitter.value(format!("add i32 {start}, {length}"));
@@ -182,7 +182,7 @@ fn extract(emitter: &mut Emitter, ty: Type, value: &str, start: &str, length: &s
 /// `bfind`: the highest bit that is set, or of a negative number clear.
 fn find_leading(emitter: &mut Emitter, it: &Call, ty: Type, value: &str) -> String {
     let (register, width) = (ty.register(), ty.bits);
-    let value = if ty.kind == Kind::Signed {
+    let value = if ty.kind == ScalarKind::Signed {
         let sign = emitter.value(format!("ashr {register} {value}, {}", width - 1));
         emitter.value(format!("xor {register} {value}, {sign}"))
     } else {

@@ -2,11 +2,11 @@
 use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 /// What an access promises other threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum MemoryOrder {
     /// The access orders nothing.
     Weak,
     /// That each element is whole.
@@ -33,16 +33,16 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     }
 }
 
-fn order(it: &Call) -> Order {
+fn order(it: &Call) -> MemoryOrder {
     let strong = ["volatile", "relaxed", "mmio", "cg", "cv", "wt"];
     if it.has("acquire") {
-        Order::Acquire
+        MemoryOrder::Acquire
     } else if it.has("release") {
-        Order::Release
+        MemoryOrder::Release
     } else if it.modifiers.iter().any(|text| strong.contains(text)) {
-        Order::Relaxed
+        MemoryOrder::Relaxed
     } else {
-        Order::Weak
+        MemoryOrder::Weak
     }
 }
 
@@ -67,11 +67,11 @@ fn load(emitter: &mut Emitter, it: &Call, ty: Type, to: &Operand, from: &Operand
     let (parts, order) = (elements(to), order(it));
     let (pointer, total) = (emitter.pointer(from)?, ty.bits * parts.len() as u32);
     let (memory, size) = piece(total);
-    let signed = ty.kind == Kind::Signed;
+    let signed = ty.kind == ScalarKind::Signed;
     for at in 0..total / size {
         let place = emitter.value(format!("getelementptr i8, ptr {pointer}, i64 {}", at * size / 8));
         let value = match order {
-            Order::Weak => emitter.value(format!("load {memory}, ptr {place}, align {}", size / 8)),
+            MemoryOrder::Weak => emitter.value(format!("load {memory}, ptr {place}, align {}", size / 8)),
             _ if size == 128 => emitter.value(format!("load volatile {memory}, ptr {place}, align 16")),
             _ => emitter.value(format!(
                 "load atomic volatile {memory}, ptr {place} monotonic, align {}",
@@ -88,13 +88,17 @@ fn load(emitter: &mut Emitter, it: &Call, ty: Type, to: &Operand, from: &Operand
             let element = emitter.resized(&down, size, ty.bits, signed);
             let to = parts[at as usize * per + lane];
             let plain = Type {
-                kind: if signed { Kind::Signed } else { Kind::Bits },
+                kind: if signed {
+                    ScalarKind::Signed
+                } else {
+                    ScalarKind::Bits
+                },
                 ..bits(ty.bits)
             };
             emitter.write(to, plain, &element)?;
         }
     }
-    if order == Order::Acquire {
+    if order == MemoryOrder::Acquire {
         emitter.line("fence acquire");
     }
     Some(())
@@ -105,7 +109,7 @@ fn store(emitter: &mut Emitter, it: &Call, ty: Type, to: &Operand, from: &Operan
     let (pointer, total) = (emitter.pointer(to)?, ty.bits * parts.len() as u32);
     let (memory, size) = piece(total);
     let per = (size / ty.bits) as usize;
-    if order == Order::Release {
+    if order == MemoryOrder::Release {
         emitter.line("fence release");
     }
     for at in 0..total / size {
@@ -121,7 +125,7 @@ fn store(emitter: &mut Emitter, it: &Call, ty: Type, to: &Operand, from: &Operan
             whole = emitter.value(format!("bitcast i128 {whole} to <2 x i64>"));
         }
         emitter.line(match order {
-            Order::Weak => format!("store {memory} {whole}, ptr {place}, align {}", size / 8),
+            MemoryOrder::Weak => format!("store {memory} {whole}, ptr {place}, align {}", size / 8),
             _ if size == 128 => format!("store volatile {memory} {whole}, ptr {place}, align 16"),
             _ => format!(
                 "store atomic volatile {memory} {whole}, ptr {place} monotonic, align {}",

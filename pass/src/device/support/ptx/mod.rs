@@ -27,7 +27,7 @@ mod texture;
 mod together;
 mod types;
 
-use super::body::{Body, Foreign};
+use super::body::{ForeignFunction, HostBody};
 use call::Call;
 use emit::Emitter;
 use parse::Instruction;
@@ -39,7 +39,7 @@ pub fn statements(text: &str) -> Option<Vec<Statement>> {
 }
 
 /// The body for an assembly text with LLVM's constraints; an error is the statement that is not known.
-pub fn body(foreign: &Foreign, constraints: &str) -> Result<Body, String> {
+pub fn body(foreign: &ForeignFunction, constraints: &str) -> Result<HostBody, String> {
     let program = parse::parse(foreign.name)?;
     let (outputs, tied, clobbers) = operands(constraints);
     let refused = || foreign.name.to_owned();
@@ -59,7 +59,7 @@ pub fn body(foreign: &Foreign, constraints: &str) -> Result<Body, String> {
         emitter.line(BARRIER);
     }
     let (text, declarations) = emitter.finish(foreign, outputs);
-    Ok(Body {
+    Ok(HostBody {
         text,
         declarations,
         attributes: "",

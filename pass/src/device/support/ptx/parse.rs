@@ -52,7 +52,7 @@ pub struct Instruction {
 
 /// A parsed assembly text.
 #[derive(Debug, Default)]
-pub struct Program {
+pub struct AssemblyText {
     /// The statements of the program, in order.
     pub statements: Vec<Statement>,
     /// The types of the declared registers.
@@ -63,10 +63,10 @@ pub struct Program {
 const DOLLAR: char = '\u{1}';
 
 /// Parses an assembly text as LLVM writes it; an error is the statement that it does not know.
-pub fn parse(text: &str) -> Result<Program, String> {
+pub fn parse(text: &str) -> Result<AssemblyText, String> {
     let text = without_comments(&text.replace("$$", &DOLLAR.to_string()));
     let mut parser = Parser {
-        program: Program::default(),
+        program: AssemblyText::default(),
         scopes: vec![HashMap::new()],
     };
     let mut rest = text.trim_start();
@@ -170,7 +170,7 @@ fn split_outside(text: &str, separator: char) -> Vec<&str> {
 }
 
 struct Parser {
-    program: Program,
+    program: AssemblyText,
     scopes: Vec<HashMap<String, Register>>,
 }
 

@@ -1,7 +1,7 @@
 //! The video instructions: two halves or four bytes of a register at once.
 use super::call::Call;
 use super::emit::Emitter;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     let lanes = match it.mnemonic.chars().last()? {
@@ -51,7 +51,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
 fn lane_of(emitter: &mut Emitter, value: &str, lane: u32, width: u32, ty: Type) -> String {
     let down = emitter.value(format!("lshr i32 {value}, {}", lane * width));
     let narrow = emitter.resized(&down, 32, width, false);
-    emitter.resized(&narrow, width, 32, ty.kind == Kind::Signed)
+    emitter.resized(&narrow, width, 32, ty.kind == ScalarKind::Signed)
 }
 
 /// One lane's result, in 32 bits, where nothing overflows.
@@ -77,7 +77,7 @@ fn one(emitter: &mut Emitter, it: &Call, operation: &str, ty: Type, x: &str, y: 
                 .modifiers
                 .iter()
                 .find(|text| ["eq", "ne", "lt", "le", "gt", "ge"].contains(text))?;
-            let sign = if ty.kind == Kind::Signed { "s" } else { "u" };
+            let sign = if ty.kind == ScalarKind::Signed { "s" } else { "u" };
             let predicate = match *compare {
                 "eq" | "ne" => (*compare).to_owned(),
                 other => format!("{sign}{other}"),
@@ -91,7 +91,7 @@ fn one(emitter: &mut Emitter, it: &Call, operation: &str, ty: Type, x: &str, y: 
 
 fn saturated(emitter: &mut Emitter, target: Type, width: u32, value: &str) -> String {
     let (low, high) = match target.kind {
-        Kind::Signed => (-(1i64 << (width - 1)), (1i64 << (width - 1)) - 1),
+        ScalarKind::Signed => (-(1i64 << (width - 1)), (1i64 << (width - 1)) - 1),
         _ => (0, (1i64 << width) - 1),
     };
     let above = emitter.call(

@@ -3,7 +3,7 @@ use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
 use super::texture::{coordinates, geometry};
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 /// What an access outside does, in the order of CUDA's numbers.
 const MODES: [&str; 3] = ["zero", "clamp", "trap"];
@@ -22,7 +22,9 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
             || SHAPES.contains(text)
             || Type::parse(text).is_some()
     };
-    let ty = it.ty().filter(|ty| ty.kind == Kind::Bits && ty.lanes == 1)?;
+    let ty = it
+        .ty()
+        .filter(|ty| ty.kind == ScalarKind::Bits && ty.lanes == 1)?;
     if it.modifiers.first() != Some(&"b") || !it.modifiers.iter().all(known) {
         return None;
     }

@@ -1,10 +1,10 @@
 //! Texts as LLVM hands them over, each of which LLVM must take translated.
-use super::super::Foreign;
+use super::super::ForeignFunction;
 use super::super::tests::accept_bodies;
 use super::body;
 
-fn foreign<'a>(text: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {
-    Foreign {
+fn foreign<'a>(text: &'a str, returns: &str, takes: &[&str]) -> ForeignFunction<'a> {
+    ForeignFunction {
         name: text,
         returns: returns.to_owned(),
         takes: takes.iter().map(|&ty| ty.to_owned()).collect(),

@@ -4,7 +4,7 @@
 use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
-use super::types::{Kind, Type, bits};
+use super::types::{ScalarKind, Type, bits};
 
 /// The shapes, in the order of softgpu_image.h.
 const GEOMETRIES: [&str; 7] = ["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"];
@@ -52,8 +52,8 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     }
     let kind = match (gathers, Type::parse(by)?.kind) {
         (true, _) => 4 + ["r", "g", "b", "a"].iter().position(|name| it.has(name))? as u32,
-        (false, Kind::Float) => 0,
-        (false, Kind::Signed) => 1,
+        (false, ScalarKind::Float) => 0,
+        (false, ScalarKind::Signed) => 1,
         _ => return None,
     };
     let (to, resident) = match to {

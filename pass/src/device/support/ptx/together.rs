@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
-use super::types::{Kind, PREDICATE, Type, bits};
+use super::types::{PREDICATE, ScalarKind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     match it.mnemonic {
@@ -205,7 +205,7 @@ fn reduced(emitter: &mut Emitter, it: &Call) -> Option<()> {
         .iter()
         .find(|text| ["add", "and", "or", "xor", "min", "max"].contains(text))?;
     let name = match (*operation, kind) {
-        ("min" | "max", Kind::Unsigned) => format!("redux.sync.u{operation}"),
+        ("min" | "max", ScalarKind::Unsigned) => format!("redux.sync.u{operation}"),
         _ => format!("redux.sync.{operation}"),
     };
     let (value, mask) = (emitter.read(value, bits(32))?, emitter.read(mask, bits(32))?);

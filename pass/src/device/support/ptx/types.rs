@@ -2,7 +2,7 @@
 
 /// How the bits of a value are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScalarKind {
     /// As they are: `.b32`.
     Bits,
     /// `.u32`
@@ -21,7 +21,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Type {
     /// How an element is read.
-    pub kind: Kind,
+    pub kind: ScalarKind,
     /// Bits of an element.
     pub bits: u32,
     /// Elements: 2 of `.f16x2`.
@@ -31,7 +31,7 @@ pub struct Type {
 /// `.b32` and its like, by width.
 pub const fn bits(bits: u32) -> Type {
     Type {
-        kind: Kind::Bits,
+        kind: ScalarKind::Bits,
         bits,
         lanes: 1,
     }
@@ -39,7 +39,7 @@ pub const fn bits(bits: u32) -> Type {
 
 /// `.pred`
 pub const PREDICATE: Type = Type {
-    kind: Kind::Predicate,
+    kind: ScalarKind::Predicate,
     bits: 1,
     lanes: 1,
 };
@@ -60,17 +60,17 @@ impl Type {
         let split = element.find(|c: char| c.is_ascii_digit())?;
         let (letters, digits) = element.split_at(split);
         let kind = match letters {
-            "b" => Kind::Bits,
-            "u" => Kind::Unsigned,
-            "s" => Kind::Signed,
-            "f" => Kind::Float,
-            "bf" => Kind::Brain,
+            "b" => ScalarKind::Bits,
+            "u" => ScalarKind::Unsigned,
+            "s" => ScalarKind::Signed,
+            "f" => ScalarKind::Float,
+            "bf" => ScalarKind::Brain,
             _ => return None,
         };
         let bits = digits.parse().ok()?;
         let known = match kind {
-            Kind::Float => matches!(bits, 16 | 32 | 64),
-            Kind::Brain => bits == 16,
+            ScalarKind::Float => matches!(bits, 16 | 32 | 64),
+            ScalarKind::Brain => bits == 16,
             _ => matches!(bits, 8 | 16 | 32 | 64 | 128),
         };
         known.then_some(Self { kind, bits, lanes })
@@ -93,7 +93,7 @@ impl Type {
 
     /// Whether elements are numbers with a fraction.
     pub fn is_float(self) -> bool {
-        matches!(self.kind, Kind::Float | Kind::Brain)
+        matches!(self.kind, ScalarKind::Float | ScalarKind::Brain)
     }
 
     /// Whether an element is half a `float`, of either format.
@@ -105,8 +105,8 @@ impl Type {
     /// element by element, so that both stay integers until then.
     pub fn llvm(self) -> String {
         match (self.kind, self.bits, self.lanes) {
-            (Kind::Float, 32, 1) => "float".into(),
-            (Kind::Float, 64, 1) => "double".into(),
+            (ScalarKind::Float, 32, 1) => "float".into(),
+            (ScalarKind::Float, 64, 1) => "double".into(),
             _ => self.register(),
         }
     }
@@ -114,7 +114,7 @@ impl Type {
     /// The suffix of LLVM's intrinsics: `i32` or `f32`.
     pub fn suffix(self) -> String {
         match (self.kind, self.bits) {
-            (Kind::Float, 32 | 64) => format!("f{}", self.bits),
+            (ScalarKind::Float, 32 | 64) => format!("f{}", self.bits),
             _ => self.register(),
         }
     }

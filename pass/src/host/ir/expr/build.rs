@@ -2,7 +2,7 @@
 use inkwell::llvm_sys::LLVMOpcode;
 
 use super::fold::{binary, mask, select, sext, trunc, zext};
-use super::tree::{Expr, Op};
+use super::tree::{BinaryOp, Expr};
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
 use Expr::{Binary, Constant, Leaf, Repeat, SExt, Select, Trunc, ZExt};
@@ -75,33 +75,33 @@ fn of(value: Value, depth: u32) -> Expr {
 }
 
 /// The operation of an instruction or intrinsic, if it can be done anywhere.
-fn operation(value: Value, opcode: LLVMOpcode) -> Option<Op> {
+fn operation(value: Value, opcode: LLVMOpcode) -> Option<BinaryOp> {
     let divisor = || value.operand(1).constant().filter(|&divisor| divisor != 0);
     let signed_divisor = || {
         let width = value.ty().int_width()?;
         divisor().filter(|&divisor| divisor != mask(width))
     };
     Some(match opcode {
-        LLVMOpcode::LLVMAdd => Op::Add,
-        LLVMOpcode::LLVMSub => Op::Sub,
-        LLVMOpcode::LLVMMul => Op::Mul,
-        LLVMOpcode::LLVMShl => Op::Shl,
-        LLVMOpcode::LLVMLShr => Op::LShr,
-        LLVMOpcode::LLVMAShr => Op::AShr,
-        LLVMOpcode::LLVMAnd => Op::And,
-        LLVMOpcode::LLVMOr => Op::Or,
-        LLVMOpcode::LLVMXor => Op::Xor,
-        LLVMOpcode::LLVMUDiv => divisor().map(|_| Op::UDiv)?,
-        LLVMOpcode::LLVMURem => divisor().map(|_| Op::URem)?,
-        LLVMOpcode::LLVMSDiv => signed_divisor().map(|_| Op::SDiv)?,
-        LLVMOpcode::LLVMSRem => signed_divisor().map(|_| Op::SRem)?,
+        LLVMOpcode::LLVMAdd => BinaryOp::Add,
+        LLVMOpcode::LLVMSub => BinaryOp::Sub,
+        LLVMOpcode::LLVMMul => BinaryOp::Mul,
+        LLVMOpcode::LLVMShl => BinaryOp::Shl,
+        LLVMOpcode::LLVMLShr => BinaryOp::LShr,
+        LLVMOpcode::LLVMAShr => BinaryOp::AShr,
+        LLVMOpcode::LLVMAnd => BinaryOp::And,
+        LLVMOpcode::LLVMOr => BinaryOp::Or,
+        LLVMOpcode::LLVMXor => BinaryOp::Xor,
+        LLVMOpcode::LLVMUDiv => divisor().map(|_| BinaryOp::UDiv)?,
+        LLVMOpcode::LLVMURem => divisor().map(|_| BinaryOp::URem)?,
+        LLVMOpcode::LLVMSDiv => signed_divisor().map(|_| BinaryOp::SDiv)?,
+        LLVMOpcode::LLVMSRem => signed_divisor().map(|_| BinaryOp::SRem)?,
         LLVMOpcode::LLVMCall => {
             let name = value.callee()?.name();
             let intrinsics = [
-                ("umax", Op::UMax),
-                ("umin", Op::UMin),
-                ("smax", Op::SMax),
-                ("smin", Op::SMin),
+                ("umax", BinaryOp::UMax),
+                ("umin", BinaryOp::UMin),
+                ("smax", BinaryOp::SMax),
+                ("smin", BinaryOp::SMin),
             ];
             intrinsics
                 .into_iter()

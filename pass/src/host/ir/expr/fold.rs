@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use inkwell::llvm_sys::LLVMIntPredicate;
 
-use super::tree::{Expr, Op};
+use super::tree::{BinaryOp, Expr};
 use Expr::{Binary, Constant, SExt, Select, Trunc, ZExt};
 
 /// The bits of a number of this width.
@@ -95,10 +95,10 @@ pub fn trunc(width: u32, inner: Expr) -> Expr {
         ZExt(_, part) | SExt(_, part) | Trunc(_, part) if part.width() > width => {
             trunc(width, (**part).clone())
         }
-        Binary(op @ (Op::Or | Op::And | Op::Xor), a, b) => {
+        Binary(op @ (BinaryOp::Or | BinaryOp::And | BinaryOp::Xor), a, b) => {
             binary(*op, trunc(width, (**a).clone()), trunc(width, (**b).clone()))
         }
-        Binary(Op::Shl, _, by) if matches!(**by, Constant(_, by) if by >= u64::from(width)) => {
+        Binary(BinaryOp::Shl, _, by) if matches!(**by, Constant(_, by) if by >= u64::from(width)) => {
             Constant(width, 0)
         }
         _ => Trunc(width, Rc::new(inner)),
@@ -106,7 +106,7 @@ pub fn trunc(width: u32, inner: Expr) -> Expr {
 }
 
 /// Arithmetic, folded where it can be.
-pub fn binary(op: Op, a: Expr, b: Expr) -> Expr {
+pub fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     let width = a.width();
     if let (&Constant(_, x), &Constant(_, y)) = (&a, &b)
         && let Some(value) = fold(op, width, x, y)
@@ -114,28 +114,40 @@ pub fn binary(op: Op, a: Expr, b: Expr) -> Expr {
         return Constant(width, value & mask(width));
     }
     match (op, &a, &b) {
-        (Op::Add | Op::Or | Op::Xor | Op::UMax | Op::AddSat, &Constant(_, 0), _) => b,
-        (Op::Mul, &Constant(_, 1), _) => b,
-        (Op::Mul | Op::And, &Constant(_, 0), _) => a,
-        (Op::Add | Op::Sub | Op::Or | Op::Xor | Op::UMax | Op::AddSat, _, &Constant(_, 0)) => a,
-        (Op::Shl | Op::LShr | Op::AShr, _, &Constant(_, 0))
-        | (Op::Mul | Op::UDiv | Op::SDiv, _, &Constant(_, 1)) => a,
-        (Op::Mul | Op::And, _, &Constant(_, 0)) => b,
-        (Op::UMax | Op::UMin | Op::SMax | Op::SMin, x, y) if x == y => a,
-        (Op::And, x, &Constant(_, low)) if low.trailing_ones() >= x.bits() => a,
-        (Op::And, Binary(Op::Shl, _, by), &Constant(_, low)) if clears(by, low) => Constant(width, 0),
-        (Op::And, x, &Constant(_, high)) if high != 0 && high.trailing_zeros() >= x.bits() => {
+        (
+            BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor | BinaryOp::UMax | BinaryOp::AddSat,
+            &Constant(_, 0),
+            _,
+        ) => b,
+        (BinaryOp::Mul, &Constant(_, 1), _) => b,
+        (BinaryOp::Mul | BinaryOp::And, &Constant(_, 0), _) => a,
+        (
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Or | BinaryOp::Xor | BinaryOp::UMax | BinaryOp::AddSat,
+            _,
+            &Constant(_, 0),
+        ) => a,
+        (BinaryOp::Shl | BinaryOp::LShr | BinaryOp::AShr, _, &Constant(_, 0))
+        | (BinaryOp::Mul | BinaryOp::UDiv | BinaryOp::SDiv, _, &Constant(_, 1)) => a,
+        (BinaryOp::Mul | BinaryOp::And, _, &Constant(_, 0)) => b,
+        (BinaryOp::UMax | BinaryOp::UMin | BinaryOp::SMax | BinaryOp::SMin, x, y) if x == y => a,
+        (BinaryOp::And, x, &Constant(_, low)) if low.trailing_ones() >= x.bits() => a,
+        (BinaryOp::And, Binary(BinaryOp::Shl, _, by), &Constant(_, low)) if clears(by, low) => {
             Constant(width, 0)
         }
-        (Op::And | Op::LShr, Binary(Op::Or, x, y), &Constant(..)) => {
+        (BinaryOp::And, x, &Constant(_, high)) if high != 0 && high.trailing_zeros() >= x.bits() => {
+            Constant(width, 0)
+        }
+        (BinaryOp::And | BinaryOp::LShr, Binary(BinaryOp::Or, x, y), &Constant(..)) => {
             let (x, y) = (
                 binary(op, (**x).clone(), b.clone()),
                 binary(op, (**y).clone(), b.clone()),
             );
-            binary(Op::Or, x, y)
+            binary(BinaryOp::Or, x, y)
         }
-        (Op::LShr, x, &Constant(_, by)) if u64::from(x.bits()) <= by => Constant(width, 0),
-        (Op::LShr, Binary(Op::Shl, x, left), right) if **left == *right && fits_shift(x, right) => {
+        (BinaryOp::LShr, x, &Constant(_, by)) if u64::from(x.bits()) <= by => Constant(width, 0),
+        (BinaryOp::LShr, Binary(BinaryOp::Shl, x, left), right)
+            if **left == *right && fits_shift(x, right) =>
+        {
             (**x).clone()
         }
         _ => Binary(op, Rc::new(a), Rc::new(b)),
@@ -152,27 +164,27 @@ fn fits_shift(x: &Expr, by: &Expr) -> bool {
     matches!(*by, Constant(_, by) if u64::from(x.bits()) + by <= u64::from(x.width()))
 }
 
-fn fold(op: Op, width: u32, x: u64, y: u64) -> Option<u64> {
+fn fold(op: BinaryOp, width: u32, x: u64, y: u64) -> Option<u64> {
     let (sx, sy) = (signed(width, x), signed(width, y));
     let shift = u32::try_from(y).ok().filter(|&by| by < width);
     Some(match op {
-        Op::Add => x.wrapping_add(y),
-        Op::Sub => x.wrapping_sub(y),
-        Op::Mul => x.wrapping_mul(y),
-        Op::UDiv => x.checked_div(y)?,
-        Op::URem => x.checked_rem(y)?,
-        Op::SDiv => sx.checked_div(sy)? as u64,
-        Op::SRem => sx.checked_rem(sy)? as u64,
-        Op::Shl => x << shift?,
-        Op::LShr => x >> shift?,
-        Op::AShr => (sx >> shift?) as u64,
-        Op::And => x & y,
-        Op::Or => x | y,
-        Op::Xor => x ^ y,
-        Op::UMax => x.max(y),
-        Op::UMin => x.min(y),
-        Op::SMax => sx.max(sy) as u64,
-        Op::SMin => sx.min(sy) as u64,
-        Op::AddSat => x.saturating_add(y).min(mask(width)),
+        BinaryOp::Add => x.wrapping_add(y),
+        BinaryOp::Sub => x.wrapping_sub(y),
+        BinaryOp::Mul => x.wrapping_mul(y),
+        BinaryOp::UDiv => x.checked_div(y)?,
+        BinaryOp::URem => x.checked_rem(y)?,
+        BinaryOp::SDiv => sx.checked_div(sy)? as u64,
+        BinaryOp::SRem => sx.checked_rem(sy)? as u64,
+        BinaryOp::Shl => x << shift?,
+        BinaryOp::LShr => x >> shift?,
+        BinaryOp::AShr => (sx >> shift?) as u64,
+        BinaryOp::And => x & y,
+        BinaryOp::Or => x | y,
+        BinaryOp::Xor => x ^ y,
+        BinaryOp::UMax => x.max(y),
+        BinaryOp::UMin => x.min(y),
+        BinaryOp::SMax => sx.max(sy) as u64,
+        BinaryOp::SMin => sx.min(sy) as u64,
+        BinaryOp::AddSat => x.saturating_add(y).min(mask(width)),
     })
 }

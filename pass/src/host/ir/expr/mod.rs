@@ -8,4 +8,4 @@ mod fold;
 mod tree;
 
 pub use fold::{binary, holds, opposite, select, sext, trunc, zext};
-pub use tree::{Expr, Op};
+pub use tree::{BinaryOp, Expr};

@@ -7,7 +7,7 @@ use crate::host::ir::Value;
 
 /// An operation on two values of the same width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
+pub enum BinaryOp {
     /// Wrapping, as the program computes.
     Add,
     /// Subtraction that wraps around.
@@ -54,7 +54,7 @@ pub enum Expr {
     /// A value that is taken as it is.
     Leaf(Value),
     /// An operation on two expressions.
-    Binary(Op, Rc<Expr>, Rc<Expr>),
+    Binary(BinaryOp, Rc<Expr>, Rc<Expr>),
     /// More bits, zeroes.
     ZExt(u32, Rc<Expr>),
     /// More bits, the sign.
@@ -92,13 +92,13 @@ impl Expr {
             Constant(_, value) => 64 - value.leading_zeros(),
             ZExt(_, inner) | Trunc(_, inner) => inner.bits(),
             Binary(op, a, b) => match (op, b.as_ref()) {
-                (Op::LShr, &Constant(_, by)) => a.bits().saturating_sub(by.min(64) as u32),
-                (Op::Shl, &Constant(_, by)) => a.bits().saturating_add(by.min(64) as u32),
-                (Op::And | Op::UMin, _) => a.bits().min(b.bits()),
-                (Op::Or | Op::Xor | Op::UMax, _) => a.bits().max(b.bits()),
-                (Op::Mul, _) => a.bits() + b.bits(),
-                (Op::Add | Op::AddSat, _) => a.bits().max(b.bits()) + 1,
-                (Op::UDiv | Op::URem, _) => a.bits(),
+                (BinaryOp::LShr, &Constant(_, by)) => a.bits().saturating_sub(by.min(64) as u32),
+                (BinaryOp::Shl, &Constant(_, by)) => a.bits().saturating_add(by.min(64) as u32),
+                (BinaryOp::And | BinaryOp::UMin, _) => a.bits().min(b.bits()),
+                (BinaryOp::Or | BinaryOp::Xor | BinaryOp::UMax, _) => a.bits().max(b.bits()),
+                (BinaryOp::Mul, _) => a.bits() + b.bits(),
+                (BinaryOp::Add | BinaryOp::AddSat, _) => a.bits().max(b.bits()) + 1,
+                (BinaryOp::UDiv | BinaryOp::URem, _) => a.bits(),
                 _ => width,
             },
             Select(_, parts) => parts[2].bits().max(parts[3].bits()),

@@ -9,13 +9,13 @@ use crate::host::collect::{Callee, Collected};
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::helpers;
-use crate::host::objects::launches::Launch;
-use crate::host::objects::slots::{self, Access, POINTER, Part};
-use crate::host::objects::{Node, Objects};
+use crate::host::objects::launches::KernelLaunch;
+use crate::host::objects::slots::{self, POINTER, SlotAccess, VariableBytes};
+use crate::host::objects::{Objects, PointerStore};
 
 /// What happens to a carrier, given by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum CarrierEvent {
     /// What it holds may be used.
     Read(usize),
     /// What it held is lost.
@@ -27,7 +27,7 @@ pub enum Event {
 }
 
 /// What an instruction does with an address.
-enum Use {
+enum AddressUse {
     /// Nothing that touches its object.
     None,
     /// It is another address in the same object, or one of several.
@@ -45,7 +45,7 @@ pub struct Carriers<'a> {
     cells: HashMap<(Value, Option<i64>), usize>,
     values: HashMap<Value, usize>,
     /// By block, in order; those of one instruction that read come first.
-    pub events: Vec<Vec<(usize, Event)>>,
+    pub events: Vec<Vec<(usize, CarrierEvent)>>,
     /// By block: what may be used on the way out of it, by the phis behind.
     pub used_behind: Vec<Vec<usize>>,
     /// A cell that is null on an edge between two blocks.
@@ -59,7 +59,7 @@ impl<'a> Carriers<'a> {
     pub fn new(
         collected: &'a Collected,
         cfg: &'a Cfg,
-        launches: &[Launch],
+        launches: &[KernelLaunch],
         objects: &'a Objects,
         ops: &[usize],
     ) -> Self {
@@ -80,9 +80,9 @@ impl<'a> Carriers<'a> {
         for (node, number) in objects.nodes() {
             match node {
                 _ if !classes.contains(&objects.class(number)) => {}
-                Node::Value(value) if value.is_instruction() => values.push(value),
-                Node::Value(_) => {}
-                Node::Slot(variable, _) | Node::Any(variable) => {
+                PointerStore::Value(value) if value.is_instruction() => values.push(value),
+                PointerStore::Value(_) => {}
+                PointerStore::Slot(variable, _) | PointerStore::Any(variable) => {
                     variables.insert(variable);
                 }
             }
@@ -96,7 +96,7 @@ impl<'a> Carriers<'a> {
         }
         this.find_null_edges();
         for events in &mut this.events {
-            events.sort_by_key(|(at, event)| (*at, !matches!(event, Event::Read(_))));
+            events.sort_by_key(|(at, event)| (*at, !matches!(event, CarrierEvent::Read(_))));
         }
         this
     }
@@ -106,13 +106,17 @@ impl<'a> Carriers<'a> {
         self.cells.len() + self.values.len()
     }
 
-    fn event(&mut self, at: Value, event: Event) {
+    fn event(&mut self, at: Value, event: CarrierEvent) {
         let Point { block, at } = self.cfg.point(at);
         self.events[block].push((at, event));
     }
 
-    fn add_variable(&mut self, variable: Value, accesses: &[Access]) {
-        let mut parts: Vec<Option<i64>> = accesses.iter().filter_map(part_of).map(Part::exact).collect();
+    fn add_variable(&mut self, variable: Value, accesses: &[SlotAccess]) {
+        let mut parts: Vec<Option<i64>> = accesses
+            .iter()
+            .filter_map(part_of)
+            .map(VariableBytes::exact)
+            .collect();
         parts.push(None);
         parts.sort_unstable();
         parts.dedup();
@@ -125,7 +129,7 @@ impl<'a> Carriers<'a> {
         if !variable.is(LLVMOpcode::LLVMAlloca) {
             self.full_at_first.extend(cells.iter().map(|&(_, cell)| cell));
         }
-        let may_be = |part: Part| {
+        let may_be = |part: VariableBytes| {
             let here = move |offset: Option<i64>| offset.map_or(part.exact().is_none(), |at| part.may_be(at));
             let here = cells.iter().filter(move |(offset, _)| here(*offset));
             here.map(|&(_, cell)| cell).collect::<Vec<usize>>()
@@ -133,64 +137,65 @@ impl<'a> Carriers<'a> {
         let all: Vec<usize> = cells.iter().map(|&(_, cell)| cell).collect();
         for access in accesses {
             match *access {
-                Access::Load { load, part } if self.is_useful(load) => {
+                SlotAccess::Load { load, part } if self.is_useful(load) => {
                     may_be(part)
                         .into_iter()
-                        .for_each(|cell| self.event(load, Event::Read(cell)));
+                        .for_each(|cell| self.event(load, CarrierEvent::Read(cell)));
                 }
-                Access::Load { .. } => {}
-                Access::Store { store, part } => {
+                SlotAccess::Load { .. } => {}
+                SlotAccess::Store { store, part } => {
                     let empties = store.operand(0).is_null_or_undef();
                     self.written(store, part, &may_be(part), empties);
                 }
-                Access::Allocation { call, part } => self.written(call, part, &may_be(part), false),
-                Access::Argument { call, .. }
-                | Access::Copy {
+                SlotAccess::Allocation { call, part } => self.written(call, part, &may_be(part), false),
+                SlotAccess::Argument { call, .. }
+                | SlotAccess::Copy {
                     call, into: false, ..
                 } => {
-                    all.iter().for_each(|&cell| self.event(call, Event::Read(cell)));
+                    all.iter()
+                        .for_each(|&cell| self.event(call, CarrierEvent::Read(cell)));
                 }
-                Access::Copy { call, into: true, .. } | Access::Fill { call } => {
+                SlotAccess::Copy { call, into: true, .. } | SlotAccess::Fill { call } => {
                     let whole = self.covers(call, variable);
                     for &cell in &all {
                         if whole {
-                            self.event(call, Event::Overwrite(cell));
+                            self.event(call, CarrierEvent::Overwrite(cell));
                         }
-                        self.event(call, Event::Fill(cell));
+                        self.event(call, CarrierEvent::Fill(cell));
                     }
                 }
-                Access::Called { call, part, bytes } => {
+                SlotAccess::Called { call, part, bytes } => {
                     for &(offset, cell) in &cells {
-                        if offset.is_none_or(|at| part.overlaps(bytes, Part::at(at), POINTER)) {
-                            self.event(call, Event::Read(cell));
-                            self.event(call, Event::Fill(cell));
+                        if offset.is_none_or(|at| part.overlaps(bytes, VariableBytes::at(at), POINTER)) {
+                            self.event(call, CarrierEvent::Read(cell));
+                            self.event(call, CarrierEvent::Fill(cell));
                         }
                     }
                 }
                 // The task is lazy then.
-                Access::Escape(_) => {}
+                SlotAccess::Escape(_) => {}
             }
         }
         for user in variable.users().into_iter().filter(|user| user.is_call()) {
             if self.clears(user, variable) {
                 for &cell in &all {
-                    self.event(user, Event::Overwrite(cell));
-                    self.event(user, Event::Empty(cell));
+                    self.event(user, CarrierEvent::Overwrite(cell));
+                    self.event(user, CarrierEvent::Empty(cell));
                 }
             }
         }
     }
 
-    fn written(&mut self, at: Value, part: Part, cells: &[usize], empties: bool) {
+    fn written(&mut self, at: Value, part: VariableBytes, cells: &[usize], empties: bool) {
         let only = part.exact().is_some();
         for &cell in cells {
             if only {
-                self.event(at, Event::Overwrite(cell));
+                self.event(at, CarrierEvent::Overwrite(cell));
             }
             match (empties, only) {
-                (true, true) => self.event(at, Event::Empty(cell)),
+                (true, true) => self.event(at, CarrierEvent::Empty(cell)),
                 (true, false) => {}
-                (false, _) => self.event(at, Event::Fill(cell)),
+                (false, _) => self.event(at, CarrierEvent::Fill(cell)),
             }
         }
     }
@@ -223,7 +228,7 @@ impl<'a> Carriers<'a> {
                 continue;
             }
             if let Some(cell) = self.loaded_cell(call.operand(0), self.cfg.point(call)) {
-                self.event(call, Event::Empty(cell));
+                self.event(call, CarrierEvent::Empty(cell));
             }
         }
     }
@@ -239,8 +244,7 @@ impl<'a> Carriers<'a> {
             .get(&(variable, Some(offset).filter(|_| stride == 0)))?;
         let read = self.cfg.point(load);
         let is_between = |at: usize| (read.at..until.at).contains(&at);
-        let changes =
-            |event: &Event| matches!(*event, Event::Fill(one) | Event::Overwrite(one) if one == cell);
+        let changes = |event: &CarrierEvent| matches!(*event, CarrierEvent::Fill(one) | CarrierEvent::Overwrite(one) if one == cell);
         let is_changed = self.events[read.block]
             .iter()
             .any(|(at, event)| is_between(*at) && changes(event));
@@ -254,7 +258,7 @@ impl<'a> Carriers<'a> {
         let number = self.len();
         self.values.insert(value, number);
         self.full_at_first.push(number);
-        self.event(value, Event::Overwrite(number));
+        self.event(value, CarrierEvent::Overwrite(number));
         for user in value.users() {
             if !self.is_use(user) {
                 continue;
@@ -265,7 +269,7 @@ impl<'a> Carriers<'a> {
                     self.used_behind[self.cfg.number(block)].push(number);
                 }
             } else {
-                self.event(user, Event::Read(number));
+                self.event(user, CarrierEvent::Read(number));
             }
         }
     }
@@ -277,10 +281,10 @@ impl<'a> Carriers<'a> {
         while let Some(value) = queue.pop() {
             for user in value.users() {
                 match self.use_of(user) {
-                    Use::None => {}
-                    Use::Derives if seen.insert(user) => queue.push(user),
-                    Use::Derives => {}
-                    Use::Object => return true,
+                    AddressUse::None => {}
+                    AddressUse::Derives if seen.insert(user) => queue.push(user),
+                    AddressUse::Derives => {}
+                    AddressUse::Object => return true,
                 }
             }
         }
@@ -289,15 +293,15 @@ impl<'a> Carriers<'a> {
 
     fn is_use(&self, user: Value) -> bool {
         match self.use_of(user) {
-            Use::None => false,
-            Use::Derives => self.is_useful(user),
-            Use::Object => true,
+            AddressUse::None => false,
+            AddressUse::Derives => self.is_useful(user),
+            AddressUse::Object => true,
         }
     }
 
-    fn use_of(&self, user: Value) -> Use {
+    fn use_of(&self, user: Value) -> AddressUse {
         match user.opcode() {
-            Some(LLVMOpcode::LLVMICmp) => Use::None,
+            Some(LLVMOpcode::LLVMICmp) => AddressUse::None,
             Some(
                 LLVMOpcode::LLVMGetElementPtr
                 | LLVMOpcode::LLVMBitCast
@@ -305,9 +309,9 @@ impl<'a> Carriers<'a> {
                 | LLVMOpcode::LLVMFreeze
                 | LLVMOpcode::LLVMPHI
                 | LLVMOpcode::LLVMSelect,
-            ) => Use::Derives,
-            _ if user.is_marker() || self.is_free(user) => Use::None,
-            _ => Use::Object,
+            ) => AddressUse::Derives,
+            _ if user.is_marker() || self.is_free(user) => AddressUse::None,
+            _ => AddressUse::Object,
         }
     }
 
@@ -345,11 +349,11 @@ impl<'a> Carriers<'a> {
 }
 
 /// Which part of its variable an access moves a pointer from or to.
-fn part_of(access: &Access) -> Option<Part> {
+fn part_of(access: &SlotAccess) -> Option<VariableBytes> {
     match *access {
-        Access::Load { load, part } => load.ty().is_pointer().then_some(part),
-        Access::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
-        Access::Allocation { part, .. } => Some(part),
+        SlotAccess::Load { load, part } => load.ty().is_pointer().then_some(part),
+        SlotAccess::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
+        SlotAccess::Allocation { part, .. } => Some(part),
         _ => None,
     }
 }

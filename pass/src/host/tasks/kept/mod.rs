@@ -17,23 +17,23 @@ use inkwell::llvm_sys::LLVMOpcode;
 use crate::host::collect::Collected;
 use crate::host::ir::cfg::{Cfg, Loop, Point};
 use crate::host::objects::Objects;
-use crate::host::objects::launches::Launch;
+use crate::host::objects::launches::KernelLaunch;
 use bits::Bits;
-use carriers::{Carriers, Event};
+use carriers::{CarrierEvent, Carriers};
 
 /// Where in a function addresses of a task's objects are carried on.
-pub struct Kept<'a> {
+pub struct KeptAddresses<'a> {
     cfg: &'a Cfg,
     /// By block: whether any is at each place, in front of the instruction with this number.
     carried: Vec<Vec<bool>>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptAddresses<'a> {
     /// For the task with these ops.
     pub fn new(
         collected: &Collected,
         cfg: &'a Cfg,
-        launches: &[Launch],
+        launches: &[KernelLaunch],
         objects: &Objects,
         ops: &[usize],
     ) -> Self {
@@ -96,11 +96,11 @@ fn live_at_ends(cfg: &Cfg, carriers: &Carriers) -> Vec<Bits> {
     ends
 }
 
-fn backwards(live: &mut Bits, event: Event) {
+fn backwards(live: &mut Bits, event: CarrierEvent) {
     match event {
-        Event::Read(one) => live.insert(one),
-        Event::Overwrite(one) => live.remove(one),
-        Event::Fill(_) | Event::Empty(_) => {}
+        CarrierEvent::Read(one) => live.insert(one),
+        CarrierEvent::Overwrite(one) => live.remove(one),
+        CarrierEvent::Fill(_) | CarrierEvent::Empty(_) => {}
     }
 }
 
@@ -135,11 +135,11 @@ fn full_at_starts(cfg: &Cfg, carriers: &Carriers) -> Vec<Bits> {
     starts
 }
 
-fn forwards(full: &mut Bits, event: Event) {
+fn forwards(full: &mut Bits, event: CarrierEvent) {
     match event {
-        Event::Fill(one) => full.insert(one),
-        Event::Empty(one) => full.remove(one),
-        Event::Read(_) | Event::Overwrite(_) => {}
+        CarrierEvent::Fill(one) => full.insert(one),
+        CarrierEvent::Empty(one) => full.remove(one),
+        CarrierEvent::Read(_) | CarrierEvent::Overwrite(_) => {}
     }
 }
 
