@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
-use mgb_interface::{Policy, Queue, WaitOrder};
+use mgb_interface::{Policy, Queue};
 use mgb_probe::wire::CHANNEL_BYTES;
 use mgb_scheduler::broker::{Answer, Broker, Rules, Snapshot};
 use mgb_scheduler::daemon::fuzzing::Taker;
@@ -121,18 +121,10 @@ impl FuzzWorld {
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
     let Some(choice) = input.byte() else { return };
-    let policies = [
-        Policy::Mgb,
-        Policy::Alg2,
-        Policy::Alg3,
-        Policy::SchedGpu(WaitOrder::Fifo),
-        Policy::Sa,
-        Policy::Cg(2),
-    ];
     let queue = Queue::ALL[usize::from(choice >> 4) % 4];
     let rules = Rules {
         queue,
-        ..Rules::new(policies[usize::from(choice) % policies.len()])
+        ..Rules::new(Policy::ALL[usize::from(choice) % Policy::ALL.len()])
     };
     let mut world = FuzzWorld {
         broker: Broker::new(vec![gpu(0), gpu(1)], rules),

@@ -34,6 +34,19 @@ impl Policy {
     /// All names, for people.
     pub const NAMES: &str = policy_names!();
 
+    /// Each of them, in the order of [`Policy::NAMES`]; `cg:N` with an N.
+    pub const ALL: [Policy; 9] = [
+        Policy::Mgb,
+        Policy::Alg2,
+        Policy::Alg3,
+        Policy::SchedGpu(WaitOrder::Fifo),
+        Policy::SchedGpu(WaitOrder::Mmu),
+        Policy::SchedGpu(WaitOrder::PriorityFifo),
+        Policy::SchedGpu(WaitOrder::PriorityMmu),
+        Policy::Sa,
+        Policy::Cg(4),
+    ];
+
     /// How many processes it places on a GPU, where it places whole processes by device mask and no tasks.
     pub fn processes_per_gpu(&self) -> Option<u32> {
         match self {
@@ -53,13 +66,18 @@ impl Policy {
         matches!(self, Policy::Alg2)
     }
 
-    /// The order in which it serves, given the one that is wanted, if any.
-    pub fn serves(&self, wanted: Option<Queue>) -> Result<Queue, OwnOrder> {
-        let own = match self {
+    /// The only order in which it serves; `None`: any will do.
+    fn own_order(&self) -> Option<Queue> {
+        match self {
             Policy::SchedGpu(way) => way.queue(),
             Policy::Sa | Policy::Cg(_) => Some(Queue::InOrder),
             Policy::Mgb | Policy::Alg2 | Policy::Alg3 => None,
-        };
+        }
+    }
+
+    /// The order in which it serves, given the one that is wanted, if any.
+    pub fn serves(&self, wanted: Option<Queue>) -> Result<Queue, OwnOrder> {
+        let own = self.own_order();
         let usual = match self {
             Policy::Mgb => Queue::Largest,
             _ => Queue::default(),
@@ -126,13 +144,23 @@ impl WaitOrder {
 /// A policy was asked to serve in another order than its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "policy {policy} has an order of its own ({own}) and cannot serve {wanted}; the queue can be chosen for mgb, alg2, \
-     alg3 and schedgpu:mmu"
+    "policy {policy} has an order of its own ({own}) and cannot serve {wanted}; the queue can be chosen for {}",
+    any_order()
 )]
 pub struct OwnOrder {
     policy: Policy,
     own: Queue,
     wanted: Queue,
+}
+
+/// The names of the policies that have no order of their own.
+fn any_order() -> String {
+    let names = Policy::ALL.iter().filter(|policy| policy.own_order().is_none());
+    let names: Vec<String> = names.map(Policy::to_string).collect();
+    match names.as_slice() {
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [] => String::new(),
+    }
 }
 
 impl fmt::Display for Policy {
@@ -172,22 +200,20 @@ impl FromStr for Policy {
             None => (text, None),
         };
         match (name, rest) {
-            ("mgb", None) => Ok(Policy::Mgb),
-            ("alg2", None) => Ok(Policy::Alg2),
-            ("alg3", None) => Ok(Policy::Alg3),
-            ("sa", None) => Ok(Policy::Sa),
             ("cg", rest) => rest
                 .and_then(|number| number.parse().ok())
                 .filter(|most| (1..=1024).contains(most))
                 .map(Policy::Cg)
                 .ok_or_else(|| PolicyError::Number(text.to_owned())),
-            ("schedgpu", None) => Ok(Policy::SchedGpu(WaitOrder::Fifo)),
             ("schedgpu", Some(rest)) => WaitOrder::ALL
                 .into_iter()
                 .find(|way| way.name() == rest)
                 .map(Policy::SchedGpu)
                 .ok_or_else(|| PolicyError::Way(text.to_owned())),
-            _ => Err(PolicyError::Unknown(text.to_owned())),
+            _ => Policy::ALL
+                .into_iter()
+                .find(|policy| policy.to_string() == text)
+                .ok_or_else(|| PolicyError::Unknown(text.to_owned())),
         }
     }
 }
@@ -200,5 +226,25 @@ mod tests {
     fn only_the_baselines_place_processes() {
         assert!(Policy::Sa.places_processes() && Policy::Cg(4).places_processes());
         assert!(!Policy::Mgb.places_processes() && !Policy::Alg3.places_processes());
+    }
+
+    #[test]
+    fn every_policy_is_read_by_the_name_that_it_has() {
+        for policy in Policy::ALL {
+            let name = policy.to_string();
+            assert_eq!(name.parse(), Ok(policy));
+            let word = name.split(':').next().unwrap_or(&name);
+            assert!(Policy::NAMES.contains(word), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_order_of_its_own_is_told_with_those_that_have_none() {
+        let refused = Policy::Sa.serves(Some(Queue::Largest)).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "policy sa has an order of its own (in-order) and cannot serve largest; the queue can be chosen for mgb, \
+             alg2, alg3 and schedgpu:mmu"
+        );
     }
 }

@@ -39,6 +39,12 @@ impl Limited {
         Limited::Which,
     ];
 
+    /// The one of a number; [`Limited::Unknown`] of what a newer mgbd limits.
+    pub fn of(number: u32) -> Limited {
+        let known = Limited::ALL.get(number as usize).copied();
+        known.unwrap_or(Limited::Unknown)
+    }
+
     /// What it is called where somebody waits for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,5 +58,21 @@ impl Limited {
             Limited::Which => "these GPUs",
             Limited::Unknown => "something that this version does not know",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places_in_the_list() {
+        for (number, what) in Limited::ALL.into_iter().enumerate() {
+            assert_eq!(what as usize, number, "{what:?}");
+            assert_eq!(Limited::of(number as u32), what);
+        }
+        // The one that has no number is behind all that have one.
+        assert_eq!(Limited::Unknown as usize, Limited::ALL.len());
+        assert_eq!(Limited::of(u32::MAX), Limited::Unknown);
     }
 }

@@ -167,7 +167,7 @@ impl Reply {
             10 => Reply::Unknown,
             11 => Reply::Unchanged,
             12 => Reply::OverQuota {
-                what: *Limited::ALL.get(gpu as usize)?,
+                what: Limited::of(gpu),
                 wanted: words[1],
                 limit: words[2],
             },

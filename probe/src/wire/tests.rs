@@ -87,6 +87,19 @@ fn replies_come_back_whole() {
     }
 }
 
+/// A refusal must not be lost for a word that an older client does not know.
+#[test]
+fn a_refusal_for_what_a_newer_mgbd_limits_is_one() {
+    let cell = cell();
+    let (wanted, limit) = (2, 1);
+    let what = crate::limited::Limited::Unknown;
+    Reply::OverQuota { what, wanted, limit }.encode(&cell);
+    assert_eq!(
+        Reply::decode(&cell),
+        Some(Reply::OverQuota { what, wanted, limit })
+    );
+}
+
 #[test]
 fn openings_of_other_versions_are_read() {
     let mut opening = Opening::new(CAP_OBSERVER, u64::MAX - 1);

@@ -20,7 +20,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mgb_interface::{Policy, Queue, WaitOrder};
+use mgb_interface::{Policy, Queue};
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
@@ -366,17 +366,12 @@ fn patient_for_ten_seconds() -> ServingRules {
 }
 
 fn rules() -> impl Strategy<Value = ServingRules> {
-    let policies = [
-        Policy::Mgb,
-        Policy::Alg2,
-        Policy::Alg3,
-        Policy::SchedGpu(WaitOrder::Fifo),
-        Policy::SchedGpu(WaitOrder::Mmu),
-        Policy::SchedGpu(WaitOrder::PriorityFifo),
-        Policy::SchedGpu(WaitOrder::PriorityMmu),
-    ];
+    let policies: Vec<Policy> = Policy::ALL
+        .into_iter()
+        .filter(|policy| !policy.places_processes())
+        .collect();
     let both = (
-        prop::sample::select(policies.to_vec()),
+        prop::sample::select(policies),
         prop::sample::select(Queue::ALL.to_vec()),
     );
     both.prop_map(|(policy, queue)| ServingRules {
