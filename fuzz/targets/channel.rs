@@ -11,7 +11,7 @@ use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
 use mgb_interface::{Policy, Queue};
 use mgb_probe::wire::CHANNEL_BYTES;
-use mgb_scheduler::broker::{Answer, Broker, Rules, Snapshot};
+use mgb_scheduler::broker::{Answer, Broker, ServingRules, Snapshot};
 use mgb_scheduler::daemon::fuzzing::Taker;
 
 const CLIENTS: u64 = 3;
@@ -122,9 +122,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
     let Some(choice) = input.byte() else { return };
     let queue = Queue::ALL[usize::from(choice >> 4) % 4];
-    let rules = Rules {
+    let rules = ServingRules {
         queue,
-        ..Rules::new(Policy::ALL[usize::from(choice) % Policy::ALL.len()])
+        ..ServingRules::new(Policy::ALL[usize::from(choice) % Policy::ALL.len()])
     };
     let mut world = FuzzWorld {
         broker: Broker::new(vec![gpu(0), gpu(1)], rules),

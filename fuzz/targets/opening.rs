@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mgb_probe::hello::Answer;
+use mgb_probe::hello::HelloAnswer;
 use mgb_probe::wire::{OLDEST, Opening, VERSION};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,10 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
             assert!((OLDEST..=VERSION).contains(&version));
         }
     }
-    if let Ok(answer) = serde_json::from_slice::<Answer>(bytes) {
+    if let Ok(answer) = serde_json::from_slice::<HelloAnswer>(bytes) {
         let text = serde_json::to_vec(&answer).expect("an answer is JSON");
         assert_eq!(
-            serde_json::from_slice::<Answer>(&text).expect("what was written"),
+            serde_json::from_slice::<HelloAnswer>(&text).expect("what was written"),
             answer
         );
     }

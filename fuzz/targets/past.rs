@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use gpu::{MIB, gpu};
 use libfuzzer_sys::fuzz_target;
+use mgb_interface::Policy;
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Request, Text};
-use mgb_interface::Policy;
-use mgb_scheduler::broker::{Broker, Program, Rules, Snapshot};
+use mgb_scheduler::broker::{Broker, ProgramId, ServingRules, Snapshot};
 use mgb_scheduler::daemon::fuzzing;
 
 /// As in the seeds.
 const PROGRAM: u64 = 7;
 
 fn broker() -> Broker {
-    Broker::new(vec![gpu(0), gpu(1)], Rules::new(Policy::Mgb))
+    Broker::new(vec![gpu(0), gpu(1)], ServingRules::new(Policy::Mgb))
 }
 
 fn request(op: Op, task: u64, bytes: u64) -> Request {
@@ -50,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     for client in 1..=3 {
         one.arrive(client, client as u32);
         one.join(client, 0);
-        one.identify(client, Program::new(PROGRAM));
+        one.identify(client, ProgramId::new(PROGRAM));
         for task in 1..=2 {
             one.request(client, task as usize, request(Op::Begin, task, 30 * MIB), now);
         }

@@ -9,9 +9,10 @@ use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use crate::activation;
+use crate::begin_request::BeginRequest;
 use crate::binder::{Constraints, Site, binder};
 use crate::cancel;
-use crate::client::{BeginRequest, Client};
+use crate::client::Client;
 use crate::lease::{self, LeaseOutcome};
 use crate::need::{self, Need, RawNeed};
 use crate::process::client;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::binder::{Site, binder};
+use crate::begin_request::{BeginRequest, priority};
+use crate::binder::binder;
 use crate::cells::{Cells, Gone, Wish};
 use crate::connect::{self, ConnectError};
 use crate::devices::ProcessGpus;
@@ -23,25 +24,6 @@ use crate::wire::{self, EndsFor, Op, Order, Reply, Request, Text};
 
 /// Counts forks: a client made before the last one belongs to the parent.
 pub(crate) static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// What a beginning task asks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BeginRequest<'a> {
-    /// What it needs.
-    pub need: Need,
-    /// The static task it is, if it is one.
-    pub site: Option<Site<'a>>,
-    /// It must be this GPU (index into [`Hello::gpus`]).
-    pub gpu: Option<u32>,
-    /// GPUs that it must not be, one bit each, where [`BeginRequest::gpu`] leaves
-    /// the choice and there are others.
-    pub avoid: u64,
-    /// What people are to know the task by, where it has no site; `None`: the process's program.
-    pub name: Option<&'a str>,
-    /// The process is the task: its room stays until the process dies, also
-    /// when it execs another program.
-    pub whole_process: bool,
-}
 
 /// A connection to `mgbd`. All calls may come from any thread.
 pub struct Client {
@@ -117,16 +99,7 @@ impl Client {
     /// The numbers that stood for another GPU in this process's job when it connected, each with that GPU's
     /// own number on the node.
     pub(crate) fn renumbered(&self) -> Vec<(u32, u32)> {
-        let numbering = match self.hello.exchanged {
-            _ if !self.hello.numbering.is_empty() => Numbering::of(&self.hello.numbering),
-            exchanged => exchanged.map(|[from, to]| Numbering::exchanging(from, to)),
-        };
-        let Some(numbering) = numbering.filter(|numbering| self.devices.follows(numbering)) else {
-            return Vec::new();
-        };
-        let number = |at: u32| Some(self.hello.gpus.get(at as usize)?.node_index);
-        let pair = |at: u32| Some((number(at)?, number(numbering.gpu(at))?));
-        numbering.moved().filter_map(pair).collect()
+        self.devices.renumbered(&self.hello)
     }
 
     /// Whether `mgbd` is still there, and this is still the process that
@@ -162,7 +135,7 @@ impl Client {
         let message = self.beginning(request);
         match self.ask_while(message, &|| true, swap_out)? {
             Reply::Granted { gpu, reserved } => self.grant(message.task, gpu, reserved, start),
-            reply => Err(refusal(reply)),
+            reply => Err(Refusal::from(reply)),
         }
     }
 
@@ -192,7 +165,7 @@ impl Client {
             // An mgbd that knows no numberings.
             Reply::Granted { gpu, reserved } => (Numbering::exchanging(first, gpu), grant(gpu, reserved)?),
             Reply::Ordered { from, to } => (Numbering::exchanging(from, to), None),
-            reply => return Err(refusal(reply)),
+            reply => return Err(Refusal::from(reply)),
         };
         let known = |number: u32| (number as usize) < self.hello.gpus.len();
         if !numbering.moved().all(known) {
@@ -217,7 +190,7 @@ impl Client {
                     .filter(known)
                     .collect())
             }
-            reply => Err(refusal(reply)),
+            reply => Err(Refusal::from(reply)),
         }
     }
 
@@ -234,38 +207,8 @@ impl Client {
     }
 
     fn beginning(&self, request: &BeginRequest<'_>) -> Request {
-        let task = self.new_task();
-        let visible = self.visible.load(Ordering::Relaxed);
-        let gpus = match request.gpu {
-            Some(gpu) => 1u64.checked_shl(gpu).unwrap_or(0) & visible,
-            None if visible & !request.avoid == 0 => visible,
-            None => visible & !request.avoid,
-        };
-        let label = match (request.site, request.name) {
-            (Some(site), _) => Text::new(&format!("{}:{}", site.module, site.function)),
-            (None, Some(name)) => Text::new(name),
-            (None, None) => Text::new(&program_name()),
-        };
-        let mut need = request.need;
-        if need.priority == 0 {
-            need.priority = self.priority;
-        }
-        Request {
-            op: Op::Begin,
-            flags: if request.whole_process {
-                wire::WHOLE_PROCESS
-            } else {
-                0
-            },
-            task: task.raw(),
-            thread: thread(),
-            site: request.site.map_or(0, |site| site.id),
-            gpus,
-            bytes: need.reserved_bytes(),
-            need,
-            first: 0,
-            label,
-        }
+        let plain = self.plain(Op::Begin, self.new_task(), 0);
+        request.message(plain, self.priority)
     }
 
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see
@@ -311,7 +254,7 @@ impl Client {
                 })
             }
             Reply::SwapOut { .. } => Ok(Grown::SwapOut),
-            reply => Err(refusal(reply)),
+            reply => Err(Refusal::from(reply)),
         }
     }
 
@@ -498,40 +441,6 @@ fn by_binder(gpu: u32) {
     }
 }
 
-fn refusal(reply: Reply) -> Refusal {
-    match reply {
-        Reply::NeverFits { wanted, largest } => Refusal::NeverFits { wanted, largest },
-        Reply::OverQuota { what, wanted, limit } => Refusal::OverQuota { what, wanted, limit },
-        Reply::NoGpu => Refusal::NoGpu,
-        Reply::Deadlock => Refusal::Deadlock,
-        Reply::Bad(text) => Refusal::Protocol(text.to_text()),
-        other => Refusal::Protocol(format!("unexpected answer {other:?}")),
-    }
-}
-
-/// `MGB_PRIORITY`, 0 without it. A value that is none is said, once per connection, and counts as 0.
-fn priority() -> u32 {
-    let Some(text) = std::env::var_os("MGB_PRIORITY") else {
-        return 0;
-    };
-    let number = text.to_str().and_then(|text| text.trim().parse().ok());
-    number.unwrap_or_else(|| {
-        mgb_stderr::say!(
-            "mgb: MGB_PRIORITY={} is no number from 0 to {}; taken as 0",
-            text.display(),
-            u32::MAX
-        );
-        0
-    })
-}
-
 fn thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
-}
-
-fn program_name() -> String {
-    std::env::current_exe()
-        .ok()
-        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
-        .unwrap_or_default()
 }

@@ -69,6 +69,21 @@ impl ProcessGpus {
         }
         changed
     }
+
+    /// The numbers that stood for another GPU when a process of such devices connected, each with that GPU's
+    /// own number on the node.
+    pub(crate) fn renumbered(&self, hello: &Hello) -> Vec<(u32, u32)> {
+        let numbering = match hello.exchanged {
+            _ if !hello.numbering.is_empty() => Numbering::of(&hello.numbering),
+            exchanged => exchanged.map(|[from, to]| Numbering::exchanging(from, to)),
+        };
+        let Some(numbering) = numbering.filter(|numbering| self.follows(numbering)) else {
+            return Vec::new();
+        };
+        let number = |at: u32| Some(hello.gpus.get(at as usize)?.node_index);
+        let pair = |at: u32| Some((number(at)?, number(numbering.gpu(at))?));
+        numbering.moved().filter_map(pair).collect()
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 
 mod activation;
 mod adaptive_wait;
+mod begin_request;
 mod binder;
 pub mod byte_size;
 pub mod cancel;
@@ -55,8 +56,9 @@ mod visible;
 pub mod wire;
 
 pub use adaptive_wait::Spin;
+pub use begin_request::BeginRequest;
 pub use binder::{Binder, Constraints, Site, binder, set_binder};
-pub use client::{BeginRequest, Client, Turn};
+pub use client::{Client, Turn};
 pub use connect::ConnectError;
 pub use control::{Changed, OrderError, Processes};
 pub use hello::{Gpu, Hello, Multiprocessors};

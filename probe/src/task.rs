@@ -6,6 +6,7 @@ use crate::byte_size::Bytes;
 use crate::limited::Limited;
 use crate::log_markers::{LARGEST_GPU, MGBD_ENDED};
 use crate::socket::socket_path;
+use crate::wire::Reply;
 
 /// Identifies a task of this process: chosen by the client, unique in the
 /// process, never 0. It is also the handle that `mgb_task_begin` returns.
@@ -127,6 +128,20 @@ impl Refusal {
             self,
             Refusal::NeverFits { .. } | Refusal::OverQuota { .. } | Refusal::Deadlock
         )
+    }
+}
+
+/// What an answer that grants nothing says.
+impl From<Reply> for Refusal {
+    fn from(reply: Reply) -> Refusal {
+        match reply {
+            Reply::NeverFits { wanted, largest } => Refusal::NeverFits { wanted, largest },
+            Reply::OverQuota { what, wanted, limit } => Refusal::OverQuota { what, wanted, limit },
+            Reply::NoGpu => Refusal::NoGpu,
+            Reply::Deadlock => Refusal::Deadlock,
+            Reply::Bad(text) => Refusal::Protocol(text.to_text()),
+            other => Refusal::Protocol(format!("unexpected answer {other:?}")),
+        }
     }
 }
 

@@ -16,21 +16,25 @@
 //! | module   | job |
 //! |----------|-----|
 //! | `held`   | one process, and what is held of it |
+//! | `held_processes` | all of them |
 //! | `left`   | what else an `mgbd` leaves to the next one |
 //! | `again`  | starting `mgbd` again |
 //! | `guests` | who connects |
 //! | `candidate` | an `mgbd` that comes before the last one is seen to be gone |
 //! | `mps`    | the MPS control daemon |
 //! | `watched_mps` | starting it again |
+//! | `watched` | what it waits for |
 //! | `serve`  | the loop |
 
 mod again;
 mod candidate;
 mod guests;
 mod held;
+mod held_processes;
 mod left;
 mod mps;
 mod serve;
+mod watched;
 mod watched_mps;
 
 pub use again::{AGAIN, Again};

@@ -1,7 +1,7 @@
 //! The holder's loop: one thread that waits for `mgbd`, for others who ask, and for the ends of processes.
 
 use std::fs::OpenOptions;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use mgb_interface::folders::Private;
 use mgb_interface::holder::packet::{Packet, receive, send, send_patiently};
 use mgb_interface::holder::wire::{FromHolder, TAKING, ToHolder, VERSION};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::again::{Again, Starter};
 use super::candidate::{Candidate, DEATH_TIMEOUT, has_hung_up};
 use super::guests::Guests;
-use super::held::HeldProcess;
+use super::held_processes::HeldProcesses;
 use super::left::Handover;
 use super::mps::Mps;
+use super::watched::{Watched, What};
 use super::watched_mps::WatchedMps;
 use crate::note::clear_away;
 
@@ -69,7 +69,7 @@ pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -
         lifeline: None,
         mgbd_pid: 0,
         mgbds: 0,
-        held: Vec::new(),
+        held: HeldProcesses::default(),
         left: Handover::default(),
         starter: Starter::new(again),
         is_wanted: false,
@@ -100,7 +100,7 @@ struct HolderServer {
     mgbd_pid: u32,
     /// How many there have been.
     mgbds: u64,
-    held: Vec<HeldProcess>,
+    held: HeldProcesses,
     left: Handover,
     starter: Starter,
     /// Somebody connected while there was no `mgbd`.
@@ -114,68 +114,16 @@ struct HolderServer {
     look: Instant,
 }
 
-/// What a descriptor of the wait is.
-#[derive(Clone, Copy)]
-enum What {
-    Listener,
-    Mgbd,
-    /// What hangs up when it is gone.
-    Lifeline,
-    Guest(usize),
-    Process(usize),
-    /// MPS's control daemon, which has ended.
-    Mps,
-    /// Where clients connect.
-    Wanted,
-}
-
 impl HolderServer {
     fn wait(&mut self) -> Result<(), HoldError> {
-        let mut whats = vec![What::Listener];
-        let mut fds = vec![PollFd::new(&self.guests.listener, PollFlags::IN)];
-        for (at, guest) in self.guests.lines.iter().enumerate() {
-            whats.push(What::Guest(at));
-            fds.push(PollFd::new(guest, PollFlags::IN));
-        }
-        if let Some(mgbd) = &self.mgbd {
-            whats.push(What::Mgbd);
-            fds.push(PollFd::new(mgbd, PollFlags::IN));
-            if let Some(lifeline) = &self.lifeline {
-                whats.push(What::Lifeline);
-                fds.push(PollFd::new(lifeline, PollFlags::empty()));
-            }
-        }
-        if let Some(listener) = self.left.listener.as_ref().filter(|_| self.is_to_watch()) {
-            whats.push(What::Wanted);
-            fds.push(PollFd::new(listener, PollFlags::IN));
-        }
-        if let Some(control) = self.mps.watched() {
-            whats.push(What::Mps);
-            fds.push(PollFd::new(control, PollFlags::IN));
-        }
-        for (at, held) in self.held.iter().enumerate() {
-            if let Some(process) = held.process() {
-                whats.push(What::Process(at));
-                fds.push(PollFd::from_borrowed_fd(process, PollFlags::IN));
-            }
-        }
         let timeout = self.timeout();
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(HoldError::System("wait for events", error)),
-        }
-        let ready: Vec<What> = fds
-            .iter()
-            .zip(whats)
-            .filter(|(fd, _)| !fd.revents().is_empty())
-            .map(|(_, what)| what)
-            .collect();
-        drop(fds);
+        let ready = self.watched().wait(timeout);
+        let ready = ready.map_err(|error| HoldError::System("wait for events", error))?;
         // In reverse: what one mgbd said comes before the next one, and guests leave their list from the
         // end.
-        for what in ready.iter().rev() {
-            match *what {
-                What::Process(at) => self.held[at].ended(),
+        for what in ready.into_iter().rev() {
+            match what {
+                What::Process(at) => self.held.ended(at),
                 What::Guest(at) => self.guest(at),
                 What::Mgbd => self.hear(),
                 What::Lifeline => self.bury(),
@@ -190,13 +138,38 @@ impl HolderServer {
         Ok(())
     }
 
+    /// All that something may happen on.
+    fn watched(&self) -> Watched<'_> {
+        let mut watched = Watched::default();
+        watched.add(What::Listener, self.guests.listener.as_fd());
+        for (at, guest) in self.guests.lines.iter().enumerate() {
+            watched.add(What::Guest(at), guest.as_fd());
+        }
+        if let Some(mgbd) = &self.mgbd {
+            watched.add(What::Mgbd, mgbd.as_fd());
+            if let Some(lifeline) = &self.lifeline {
+                watched.add_for_its_end(What::Lifeline, lifeline.as_fd());
+            }
+        }
+        if let Some(listener) = self.left.listener.as_ref().filter(|_| self.is_to_watch()) {
+            watched.add(What::Wanted, listener.as_fd());
+        }
+        if let Some(control) = self.mps.watched() {
+            watched.add(What::Mps, control.as_fd());
+        }
+        for (at, process) in self.held.processes() {
+            watched.add(What::Process(at), process);
+        }
+        watched
+    }
+
     /// Whether to start an `mgbd` if somebody connects.
     fn is_to_watch(&self) -> bool {
         self.mgbd.is_none() && self.starter.rests()
     }
 
     /// How long to wait at most; `None`: until something happens.
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self) -> Option<Duration> {
         let now = Instant::now();
         let alone = self.alone_since.filter(|_| self.held.is_empty()).map(|since| {
             let grace = if self.is_told_to_end {
@@ -206,19 +179,15 @@ impl HolderServer {
             };
             (since + grace).max(self.look)
         });
-        let due = self.held.iter().filter_map(HeldProcess::due);
-        let waits = self.alone_since.filter(|_| self.has_waiting());
+        let due = self.held.due();
+        let waits = self.alone_since.filter(|_| self.held.has_waiting());
         let due = due
             .chain(waits.map(|since| since + RETURN))
             .chain(self.starter.due(now))
             .chain(self.candidate.as_ref().map(|mgbd| mgbd.until))
             .chain(self.mps.due());
         let next = due.chain(alone).min()?;
-        let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
-        Some(Timespec {
-            tv_sec: wait.as_secs() as i64,
-            tv_nsec: wait.subsec_nanos().into(),
-        })
+        Some(next.saturating_duration_since(now) + Duration::from_millis(1))
     }
 
     /// Somebody who has only connected says something.
@@ -322,24 +291,14 @@ impl HolderServer {
     fn hand_over(&mut self, mgbd: &OwnedFd) -> Result<(), Errno> {
         let until = Instant::now() + TAKING;
         self.left.hand_over(mgbd, until)?;
-        for held in self.held.iter_mut().filter(|held| held.waits()) {
-            held.hand_over(mgbd, until)?;
-            held.mgbd = self.mgbds;
-        }
+        self.held.hand_over(mgbd, self.mgbds, until)?;
         send_patiently(mgbd, &FromHolder::All, &[], until)
-    }
-
-    /// Whether a client waits for an `mgbd` to come, perhaps without knowing it.
-    fn has_waiting(&self) -> bool {
-        self.held.iter().any(HeldProcess::waits)
     }
 
     /// Nobody comes after the last `mgbd`.
     fn hang_up(&mut self) {
         self.left = Handover::default();
-        for held in &mut self.held {
-            held.hang_up();
-        }
+        self.held.hang_up();
     }
 
     /// `mgbd` says something, or is gone.
@@ -355,40 +314,19 @@ impl HolderServer {
                     return self.is_gone();
                 }
             };
-            let now = self.mgbds;
-            let at =
-                |held: &[HeldProcess], id| held.iter().position(|held| (held.mgbd, held.id) == (now, id));
+            let mgbd = self.mgbds;
             match message {
                 ToHolder::Listener => self.left.listener = files.pop(),
                 ToHolder::Journal => self.left.journal = files.pop(),
-                ToHolder::Client { id, pid } => {
-                    self.held.extend(HeldProcess::new(now, id, pid, files));
-                }
-                ToHolder::Granted { id } => {
-                    if let Some(at) = at(&self.held, id) {
-                        self.held[at].granted = true;
-                    }
-                }
-                ToHolder::Keep { id } => {
-                    if let Some(at) = at(&self.held, id) {
-                        self.held[at].keep(files);
-                    }
-                }
-                ToHolder::Forgo { id } => {
-                    if let Some(at) = at(&self.held, id) {
-                        self.held[at].mgbd = 0;
-                        self.held[at].hang_up();
-                    }
-                }
-                ToHolder::Release { id } => {
-                    if let Some(at) = at(&self.held, id) {
-                        self.held.swap_remove(at);
-                    }
-                }
+                ToHolder::Client { id, pid } => self.held.add(mgbd, id, pid, files),
+                ToHolder::Granted { id } => self.held.granted(mgbd, id),
+                ToHolder::Keep { id } => self.held.keep(mgbd, id, files),
+                ToHolder::Forgo { id } => self.held.forgo(mgbd, id),
+                ToHolder::Release { id } => self.held.release(mgbd, id),
                 ToHolder::End => {
                     self.is_told_to_end = true;
                     self.hang_up();
-                    self.held.retain(|held| held.granted);
+                    self.held.retain_granted();
                 }
                 ToHolder::Who | ToHolder::Adopt { .. } => {}
             }
@@ -415,7 +353,7 @@ impl HolderServer {
 
     fn report(&self) -> FromHolder {
         FromHolder::Report {
-            pids: self.held.iter().map(|held| held.pid).collect(),
+            pids: self.held.pids(),
             mps: self.mps.is_running(),
         }
     }
@@ -424,7 +362,7 @@ impl HolderServer {
     fn settle(&mut self) {
         let now = Instant::now();
         self.decide(now);
-        let is_needed = self.has_waiting() || self.is_wanted;
+        let is_needed = self.held.has_waiting() || self.is_wanted;
         let is_late = self.alone_since.is_some_and(|since| now >= since + RETURN);
         match self.starter.look(is_needed, now) {
             Ok(Some(line)) => self.guests.welcome(line),
@@ -439,8 +377,7 @@ impl HolderServer {
         }
         // The mgbd that named a process says itself when it is to be let go, unless it ends.
         let mgbd = (self.mgbd.is_some() && !self.is_told_to_end).then_some(self.mgbds);
-        self.held
-            .retain_mut(|held| Some(held.mgbd) == mgbd || held.is_needed(now));
+        self.held.retain_needed(mgbd, now);
         if self.is_told_to_end
             && !self.held.is_empty()
             && let Some(mgbd) = self.mgbd.take()

@@ -9,6 +9,7 @@
 #![allow(dead_code)]
 
 pub mod fuse;
+pub mod mps_daemon;
 pub mod raw;
 mod script;
 

@@ -137,11 +137,11 @@ mod tests {
         request.pieces(booked, CAPACITY)[0].0
     }
 
-    /// Books requestes one after the other; what each got.
-    fn book(requestes: &[KernelBooking]) -> Vec<Vec<Booked>> {
+    /// Books requests one after the other; what each got.
+    fn book(requests: &[KernelBooking]) -> Vec<Vec<Booked>> {
         let mut all: Vec<Booked> = Vec::new();
         let mut got = Vec::new();
-        for request in requestes {
+        for request in requests {
             let pieces = request.pieces(&all, CAPACITY);
             let own: Vec<Booked> = pieces
                 .into_iter()
@@ -226,10 +226,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_device_is_never_overbooked_and_nothing_is_lost(
-            requestes in prop::collection::vec(any_request(), 1..20),
+            requests in prop::collection::vec(any_request(), 1..20),
         ) {
-            let got = book(&requestes);
-            for (request, pieces) in requestes.iter().zip(&got) {
+            let got = book(&requests);
+            for (request, pieces) in requests.iter().zip(&got) {
                 prop_assert!(pieces[0].start >= request.ready);
                 prop_assert!(pieces.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 let booked: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
@@ -247,8 +247,8 @@ mod tests {
         }
 
         #[test]
-        fn the_same_requestes_get_the_same_pieces(requestes in prop::collection::vec(any_request(), 1..20)) {
-            prop_assert_eq!(book(&requestes), book(&requestes));
+        fn the_same_requests_get_the_same_pieces(requestes in prop::collection::vec(any_request(), 1..20)) {
+            prop_assert_eq!(book(&requests), book(&requestes));
         }
     }
 }

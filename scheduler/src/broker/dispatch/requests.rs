@@ -10,7 +10,7 @@ use crate::Ledger;
 use crate::broker::answer::bad;
 use crate::broker::history::Expectation;
 use crate::broker::jobs::{Follow, Placing};
-use crate::broker::queue::{SuspendReason, SuspendedRequest, Waiting};
+use crate::broker::queue::{QueuedRequest, SuspendReason, SuspendedRequest, Waiting};
 use crate::broker::round;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
@@ -116,10 +116,12 @@ impl Broker {
         self.jobs.lead(&self.books.clients, key, &request);
         let more = grows.saturating_add(overhead);
         let waiting = Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
+            queued: QueuedRequest {
+                client: key.client,
+                cell,
+                request,
+                since: now,
+            },
             bytes: request.need.reserved_bytes(),
             expected_bytes: self.books.expected_bytes(&request, open, more),
             overhead,
@@ -209,10 +211,12 @@ impl Broker {
     /// A request waits until it is known which GPUs its user may use.
     fn suspend_until_known(&mut self, client: ClientId, cell: usize, request: Request, since: Duration) {
         self.queue.suspended.add(SuspendedRequest {
-            client,
-            cell,
-            request,
-            since,
+            queued: QueuedRequest {
+                client,
+                cell,
+                request,
+                since,
+            },
             bytes: request.need.reserved_bytes(),
             fit: GpuSet::from_bits(request.gpus),
             reason: SuspendReason::OthersGpus,
@@ -246,10 +250,12 @@ impl Broker {
             });
         }
         let waiting = Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
+            queued: QueuedRequest {
+                client: key.client,
+                cell,
+                request,
+                since: now,
+            },
             bytes,
             expected_bytes: bytes,
             overhead: 0,

@@ -2,6 +2,7 @@
 //! of a round.
 
 mod pending;
+mod queued;
 mod suspended;
 mod touches;
 mod waiting;
@@ -15,6 +16,7 @@ use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
 pub(super) use pending::Pending;
+pub(super) use queued::QueuedRequest;
 pub(super) use suspended::{SuspendReason, SuspendedRequest, SuspendedRequests};
 pub(super) use touches::Touches;
 pub(super) use waiting::Waiting;

@@ -5,12 +5,12 @@
 //! They are not among those that are scheduled ([`super::Pending`]): no process is swapped or evicted for them,
 //! nothing is kept for them, their time does not count, and a process that waits in one is part of no deadlock.
 
-use std::time::Duration;
+use std::ops::Deref;
 
 use mgb_probe::limited::Limited;
 use mgb_probe::view::HeldBack;
-use mgb_probe::wire::{Op, Request};
 
+use super::queued::QueuedRequest;
 use super::waiting::Waiting;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
@@ -20,10 +20,7 @@ use crate::quota::Owner;
 /// A request that is suspended.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct SuspendedRequest {
-    pub(in crate::broker) client: ClientId,
-    pub(in crate::broker) cell: usize,
-    pub(in crate::broker) request: Request,
-    pub(in crate::broker) since: Duration,
+    pub(in crate::broker) queued: QueuedRequest,
     pub(in crate::broker) bytes: u64,
     /// GPUs that could serve it if none were drained.
     pub(in crate::broker) fit: GpuSet,
@@ -57,32 +54,22 @@ impl SuspendReason {
     }
 }
 
+impl Deref for SuspendedRequest {
+    type Target = QueuedRequest;
+
+    fn deref(&self) -> &QueuedRequest {
+        &self.queued
+    }
+}
+
 impl SuspendedRequest {
     pub(in crate::broker) fn of(waiting: &Waiting, reason: SuspendReason) -> SuspendedRequest {
         SuspendedRequest {
-            client: waiting.client,
-            cell: waiting.cell,
-            request: waiting.request,
-            since: waiting.since,
+            queued: waiting.queued.clone(),
             bytes: waiting.bytes,
             fit: waiting.fit,
             reason,
         }
-    }
-
-    pub(in crate::broker) fn key(&self) -> TaskKey {
-        TaskKey {
-            client: self.client,
-            task: self.request.task,
-        }
-    }
-
-    pub(in crate::broker) fn grows(&self) -> bool {
-        self.request.op == Op::Grow
-    }
-
-    pub(in crate::broker) fn begins(&self) -> bool {
-        self.request.op == Op::Begin
     }
 }
 

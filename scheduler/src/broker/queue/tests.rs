@@ -10,21 +10,23 @@ use crate::sms::TaskLaunch;
 
 fn waiting(op: Op, client: ClientId, task: u64, cell: usize) -> Waiting {
     Waiting {
-        client,
-        cell,
-        request: Request {
-            op,
-            flags: 0,
-            task,
-            thread: 5,
-            site: 0,
-            gpus: 1,
-            bytes: 8,
-            need: Need::default(),
-            first: 0,
-            label: Text::default(),
+        queued: QueuedRequest {
+            client,
+            cell,
+            request: Request {
+                op,
+                flags: 0,
+                task,
+                thread: 5,
+                site: 0,
+                gpus: 1,
+                bytes: 8,
+                need: Need::default(),
+                first: 0,
+                label: Text::default(),
+            },
+            since: Duration::from_secs(task),
         },
-        since: Duration::from_secs(task),
         bytes: 8,
         expected_bytes: 8,
         overhead: 0,

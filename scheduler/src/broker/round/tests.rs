@@ -5,6 +5,7 @@ use mgb_probe::Need;
 use mgb_probe::wire::{Op, Request, Text};
 
 use super::*;
+use crate::broker::queue::QueuedRequest;
 use crate::broker::rules::ServingRules;
 use crate::ledger::{EvictedTime, Holding, TaskKey};
 use crate::node::test_gpu;
@@ -36,21 +37,23 @@ fn books() -> Books {
 
 fn growth(bytes: u64) -> Waiting {
     Waiting {
-        client: 1,
-        cell: 3,
-        request: Request {
-            op: Op::Grow,
-            flags: 0,
-            task: 1,
-            thread: 1,
-            site: 0,
-            gpus: 1,
-            bytes,
-            need: Need::default(),
-            first: 0,
-            label: Text::default(),
+        queued: QueuedRequest {
+            client: 1,
+            cell: 3,
+            request: Request {
+                op: Op::Grow,
+                flags: 0,
+                task: 1,
+                thread: 1,
+                site: 0,
+                gpus: 1,
+                bytes,
+                need: Need::default(),
+                first: 0,
+                label: Text::default(),
+            },
+            since: Duration::ZERO,
         },
-        since: Duration::ZERO,
         bytes,
         expected_bytes: bytes,
         overhead: 0,

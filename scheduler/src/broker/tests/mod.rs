@@ -3,6 +3,7 @@
 mod alone;
 mod caps;
 mod control;
+mod drain;
 mod expect;
 mod fair;
 mod gather;
@@ -13,6 +14,8 @@ mod kept;
 mod moving;
 mod overhead;
 mod quota;
+mod quota_alone;
+mod shares;
 mod times;
 mod usage;
 mod world;

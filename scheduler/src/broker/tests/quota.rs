@@ -1,14 +1,13 @@
 //! What users may have at once, and whose turn it is among several.
 
 use mgb_probe::limited::Limited;
-use mgb_probe::view::{WaitView, WaitsFor};
 
 use super::*;
 use crate::quota::{Account, Limits, Owner};
 
-const NOBODY: [ClientId; 0] = [];
+pub(super) const NOBODY: [ClientId; 0] = [];
 
-fn limits(bytes: Option<u64>, tasks: Option<u64>, gpus: Option<u64>) -> Limits {
+pub(super) fn limits(bytes: Option<u64>, tasks: Option<u64>, gpus: Option<u64>) -> Limits {
     Limits {
         bytes,
         tasks,
@@ -18,7 +17,7 @@ fn limits(bytes: Option<u64>, tasks: Option<u64>, gpus: Option<u64>) -> Limits {
 }
 
 /// A broker over these GPUs, each of whose users may have so much.
-fn broker(gpus: &[u64], users: &[(u32, Limits)]) -> Broker {
+pub(super) fn broker(gpus: &[u64], users: &[(u32, Limits)]) -> Broker {
     let mut broker = broker_over(gpus);
     for (uid, own) in users {
         broker.has_account(
@@ -34,7 +33,7 @@ fn broker(gpus: &[u64], users: &[(u32, Limits)]) -> Broker {
     broker
 }
 
-fn arrive(broker: &mut Broker, uid: u32, clients: impl IntoIterator<Item = ClientId>) {
+pub(super) fn arrive(broker: &mut Broker, uid: u32, clients: impl IntoIterator<Item = ClientId>) {
     for client in clients {
         broker.arrive(client, client as u32);
         broker.belongs_to(client, uid);
@@ -42,7 +41,7 @@ fn arrive(broker: &mut Broker, uid: u32, clients: impl IntoIterator<Item = Clien
 }
 
 /// Asks for a task of so many MiB on these GPUs. `None`: it waits.
-fn begin(
+pub(super) fn begin(
     broker: &mut Broker,
     client: ClientId,
     task: u64,
@@ -55,24 +54,24 @@ fn begin(
     broker.request(client, task as usize, asked, now)
 }
 
-fn granted(broker: &mut Broker, now: Duration) -> Vec<ClientId> {
+pub(super) fn granted(broker: &mut Broker, now: Duration) -> Vec<ClientId> {
     let answers = broker.serve(&mut Snapshot::default(), now).into_iter();
     let granted = answers.filter(|answer| matches!(answer.reply, Reply::Granted { .. }));
     granted.map(|answer| answer.client).collect()
 }
 
-fn end(broker: &mut Broker, client: ClientId, task: u64, now: Duration) {
+pub(super) fn end(broker: &mut Broker, client: ClientId, task: u64, now: Duration) {
     let reply = broker.request(client, 63, request(Op::End, task, 0, client as u32), now);
     assert_eq!(reply, Some(Reply::Done));
 }
 
-fn die(broker: &mut Broker, client: ClientId, now: Duration) {
+pub(super) fn die(broker: &mut Broker, client: ClientId, now: Duration) {
     for entry in broker.die(client, now) {
         broker.freed(entry.id);
     }
 }
 
-fn over_quota(broker: &Broker, now: Duration) -> Vec<u32> {
+pub(super) fn over_quota(broker: &Broker, now: Duration) -> Vec<u32> {
     let views = broker.wait_views(now).into_iter();
     views
         .filter(|view| view.over_quota)
@@ -247,70 +246,6 @@ fn a_program_that_waits_for_itself_beyond_twice_its_quota_is_refused() {
     assert!(answers.iter().any(|answer| answer.reply == over), "{answers:?}");
 }
 
-#[test]
-fn a_user_with_one_task_does_not_wait_for_all_of_anothers() {
-    let mut broker = broker(&[101 * MIB], &[(7, Limits::default()), (8, Limits::default())]);
-    arrive(&mut broker, 7, 1..=200);
-    arrive(&mut broker, 8, [201]);
-    for client in 1..=200 {
-        begin(&mut broker, client, 1, 9, 1, seconds(0));
-    }
-    let mut running: Vec<ClientId> = granted(&mut broker, seconds(0));
-    assert_eq!(running.len(), 10);
-    // All of the first user's have waited beyond the patience by now.
-    let came = 100;
-    begin(&mut broker, 201, 1, 9, 1, seconds(came));
-    for second in came..came + 5 {
-        let done = running.remove(0);
-        die(&mut broker, done, seconds(second));
-        let next = granted(&mut broker, seconds(second));
-        if second == came {
-            assert_eq!(next, [201]);
-        }
-        running.extend(next);
-    }
-}
-
-#[test]
-fn the_large_task_of_a_user_is_served_although_others_have_less() {
-    let mut broker = broker(&[100 * MIB], &[(7, Limits::default()), (8, Limits::default())]);
-    arrive(&mut broker, 7, [1, 2]);
-    // A long task, and one that needs almost all the rest.
-    begin(&mut broker, 1, 1, 40, 1, seconds(0));
-    assert_eq!(granted(&mut broker, seconds(0)), [1]);
-    let asks = |broker: &mut Broker, client: ClientId, now| {
-        arrive(broker, 8, [client]);
-        begin(broker, client, 1, 9, 1, now);
-    };
-    let mut next = 10;
-    let mut running: Vec<(ClientId, u64)> = Vec::new();
-    let patience = broker.books.rules.patience.as_secs();
-    for second in 0..20 * patience {
-        // The other user always has small ones that fit.
-        for _ in 0..3 {
-            asks(&mut broker, next, seconds(second));
-            next += 1;
-        }
-        if second == 5 {
-            begin(&mut broker, 2, 1, 55, 1, seconds(second));
-        }
-        let over: Vec<ClientId> = running
-            .extract_if(.., |(_, end)| *end <= second)
-            .map(|it| it.0)
-            .collect();
-        for client in over {
-            die(&mut broker, client, seconds(second));
-        }
-        let got = granted(&mut broker, seconds(second));
-        if got.contains(&2) {
-            assert!(second > 2 * patience, "there was no contention");
-            return;
-        }
-        running.extend(got.into_iter().map(|client| (client, second + 3)));
-    }
-    panic!("it starves");
-}
-
 fn account(group: bool) -> impl Strategy<Value = Account> {
     let limit = || proptest::option::of(1..20u64);
     let number = || proptest::option::of(1..4u64);
@@ -379,118 +314,6 @@ fn what_a_process_still_has_stays_on_its_users_account() {
         broker.freed(entry.id);
     }
     assert_eq!(granted(&mut broker, seconds(2)).len(), 1);
-}
-
-fn begin_alone(broker: &mut Broker, client: ClientId, mib: u64, now: Duration) -> Option<Reply> {
-    let mut asked = request(Op::Begin, 1, mib * MIB, client as u32);
-    asked.need.flags = ALONE;
-    broker.request(client, 1, asked, now)
-}
-
-/// A GPU that nobody else can use is used up, however little memory the task asks for.
-#[test]
-fn a_gpu_for_oneself_is_charged_whole() {
-    let quota = limits(Some(150 * MIB), None, None);
-    let mut broker = broker(
-        &[100 * MIB; 4],
-        &[(7, quota), (8, limits(Some(50 * MIB), None, None))],
-    );
-    arrive(&mut broker, 7, [1, 2, 3]);
-    arrive(&mut broker, 8, [4]);
-    let over = begin_alone(&mut broker, 4, 1, seconds(0));
-    assert!(
-        matches!(over, Some(Reply::OverQuota { wanted, .. }) if wanted == 100 * MIB),
-        "{over:?}"
-    );
-    for client in [1, 2] {
-        assert_eq!(begin_alone(&mut broker, client, 1, seconds(0)), None);
-    }
-    assert_eq!(granted(&mut broker, seconds(0)).len(), 1);
-    assert_eq!(
-        over_quota(&broker, seconds(0)).len(),
-        1,
-        "two whole GPUs are more than 150 MiB"
-    );
-    let has = |broker: &Broker| {
-        broker
-            .owner_views()
-            .into_iter()
-            .find(|view| view.id == 7)
-            .map(|view| view.bytes)
-    };
-    assert_eq!(has(&broker), Some(100 * MIB));
-    // What it takes on its GPU is part of that.
-    let first = broker.ledger().tasks().next().map(|(key, _)| key.client).unwrap();
-    let more = request(Op::Grow, 1, 60 * MIB, first as u32);
-    assert_eq!(broker.request(first, 2, more, seconds(0)), None);
-    assert_eq!(granted(&mut broker, seconds(0)), [first]);
-    assert_eq!(has(&broker), Some(100 * MIB));
-    // What is left of the quota is for tasks that share.
-    assert_eq!(begin(&mut broker, 3, 1, 45, 15, seconds(0)), None);
-    assert_eq!(granted(&mut broker, seconds(0)), [3]);
-}
-
-#[test]
-fn who_may_have_no_gpu_for_himself_shares_one() {
-    let mut broker = broker(&[100 * MIB], &[]);
-    let account = Account {
-        may_be_alone: false,
-        ..Account::default()
-    };
-    broker.has_account(7, account);
-    arrive(&mut broker, 7, [1]);
-    arrive(&mut broker, 8, [2]);
-    assert_eq!(begin_alone(&mut broker, 1, 10, seconds(0)), None);
-    begin(&mut broker, 2, 1, 10, 1, seconds(0));
-    assert_eq!(granted(&mut broker, seconds(0)), [1, 2]);
-}
-
-/// The share of who has a GPU for himself is the whole GPU.
-#[test]
-fn who_has_a_gpu_for_himself_goes_after_others() {
-    let mut broker = broker(&[100 * MIB; 2], &[(7, Limits::default()), (8, Limits::default())]);
-    arrive(&mut broker, 7, [1, 3]);
-    arrive(&mut broker, 8, [2, 4]);
-    assert_eq!(begin_alone(&mut broker, 1, 1, seconds(0)), None);
-    assert_eq!(granted(&mut broker, seconds(0)), [1]);
-    begin(&mut broker, 2, 1, 40, 3, seconds(0));
-    assert_eq!(granted(&mut broker, seconds(0)), [2]);
-    // One of them fits.
-    begin(&mut broker, 3, 1, 40, 3, seconds(1));
-    begin(&mut broker, 4, 1, 40, 3, seconds(1));
-    assert_eq!(granted(&mut broker, seconds(1)), [4]);
-}
-
-/// Idle notebooks: contexts stay as long as their processes.
-#[test]
-fn one_of_several_users_has_half_of_a_gpus_places() {
-    let mut broker = broker(
-        &[1000 * MIB; 2],
-        &[(7, Limits::default()), (8, Limits::default())],
-    );
-    let most = u64::from(broker.books.rules.max_processes);
-    arrive(&mut broker, 7, 1..=3 * most);
-    arrive(&mut broker, 8, [1000]);
-    for client in 1..=3 * most {
-        assert_eq!(begin(&mut broker, client, 1, 1, 3, seconds(0)), None);
-    }
-    let mut idle = granted(&mut broker, seconds(0));
-    idle.extend(granted(&mut broker, seconds(0)));
-    assert_eq!(idle.len() as u64, most, "half of two GPUs");
-    for client in idle {
-        end(&mut broker, client, 1, seconds(1));
-    }
-    assert_eq!(granted(&mut broker, seconds(1)), NOBODY);
-    let says = |view: &WaitView| view.waits_for == Some(WaitsFor::UserPlaces);
-    let views = broker.wait_views(seconds(1));
-    assert!(views.iter().all(says) && views.len() as u64 == 2 * most);
-    begin(&mut broker, 1000, 1, 1, 3, seconds(1));
-    assert_eq!(granted(&mut broker, seconds(1)), [1000]);
-    // A notebook that is there already goes on, and who leaves makes room for the next.
-    begin(&mut broker, 1, 2, 1, 3, seconds(2));
-    assert_eq!(granted(&mut broker, seconds(2)), [1]);
-    die(&mut broker, 1, seconds(3));
-    assert_eq!(granted(&mut broker, seconds(3)).len(), 1);
 }
 
 #[test]
