@@ -1,4 +1,4 @@
-//! Waits while a GPU is unavailable for a moment.
+//! Waits for what a GPU lacks for a moment: memory, or the GPU itself.
 //!
 //! Under MPS a kernel's fault ends every program on the GPU, and while the server starts afresh it turns
 //! newcomers away: as not ready, unavailable, or with an unknown error, from `cuInit` or as they make their
@@ -19,7 +19,8 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// One wait for a GPU that is unavailable for a moment.
+/// One wait for what may be there soon.
+#[derive(Debug)]
 pub struct Backoff {
     start: Instant,
     pause: Duration,
@@ -34,10 +35,21 @@ impl Backoff {
         }
     }
 
-    /// Whether to try again after this answer; sleeps first. Once it takes long,
+    /// How long it has lasted.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Sleeps until the next try, twice as long each time up to a limit.
+    pub fn sleep(&mut self) {
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(MAX_RETRY_INTERVAL);
+    }
+
+    /// Whether to try again after this answer of a GPU that is unavailable; sleeps first. Once it takes long,
     /// `say` is called with what people are to know.
     pub fn again(&mut self, code: Code, say: impl FnOnce(&str)) -> bool {
-        let waited = self.start.elapsed();
+        let waited = self.elapsed();
         let most = most(code);
         if waited >= most {
             return false;
@@ -48,8 +60,7 @@ impl Backoff {
                 "a GPU is unavailable ({code}), as GPUs are after another program's fault; trying for {most} s"
             ));
         }
-        std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(MAX_RETRY_INTERVAL);
+        self.sleep();
         true
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::LazyLock;
 
 use mgb_core::arena::{Arena, Pool, extent_bytes, extent_of};
 use mgb_core::host_bytes::HostBytes;
@@ -85,30 +86,11 @@ pub struct Store {
     shares: u64,
 }
 
-static STORE: Mutex<Option<Store>> = Mutex::new(None);
-
-/// A lock on the store.
-pub struct Locked(MutexGuard<'static, Option<Store>>);
-
-impl std::ops::Deref for Locked {
-    type Target = Store;
-
-    fn deref(&self) -> &Store {
-        self.0.as_ref().expect("made by lock()")
-    }
-}
-
-impl std::ops::DerefMut for Locked {
-    fn deref_mut(&mut self) -> &mut Store {
-        self.0.as_mut().expect("made by lock()")
-    }
-}
+static STORE: LazyLock<Mutex<Store>> = LazyLock::new(Mutex::default);
 
 /// Locks the store. The caller is inside the gate, or has closed it, where it changes what is mapped.
-pub fn lock() -> Locked {
-    let mut store = STORE.lock();
-    store.get_or_insert_default();
-    Locked(store)
+pub fn lock() -> MutexGuard<'static, Store> {
+    STORE.lock()
 }
 
 impl Extent {

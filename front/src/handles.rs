@@ -8,10 +8,11 @@ use mgb_abi::location::LOCATION_DEVICE;
 use mgb_abi::pool::MemAccessDesc;
 use mgb_abi::vmm::MemAllocationProp;
 use mgb_core::gate;
+use parking_lot::MutexGuard;
 
 use crate::calls::{Code, driver};
 use crate::native::own;
-use crate::program_memory::{self, Locked};
+use crate::program_memory::{self, Table};
 use crate::{allocations, driver_memory, room, session};
 
 /// Calls a function of the driver's past the gate, in which the caller is.
@@ -205,7 +206,7 @@ unsafe fn name(code: Code, handle: *mut u64) -> Code {
 /// outside the gate.
 fn end(
     inside: gate::Inside,
-    mut table: Locked,
+    mut table: MutexGuard<'static, Table>,
     ends: &[(u64, u32, u32)],
     call: impl FnOnce() -> Code,
     then: impl FnOnce(&mut program_memory::Table),

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
@@ -97,32 +98,14 @@ pub struct Table {
     own_names: u64,
 }
 
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 /// Whether the program has ever made any.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// The table. The caller is inside the gate, or has closed it: whoever moves memory does so with the gate closed.
-pub struct Locked(MutexGuard<'static, Option<Table>>);
-
-impl std::ops::Deref for Locked {
-    type Target = Table;
-
-    fn deref(&self) -> &Table {
-        self.0.as_ref().expect("made by lock()")
-    }
-}
-
-impl std::ops::DerefMut for Locked {
-    fn deref_mut(&mut self) -> &mut Table {
-        self.0.as_mut().expect("made by lock()")
-    }
-}
-
-/// Locks the table.
-pub fn lock() -> Locked {
-    let mut table = TABLE.lock();
-    table.get_or_insert_default();
-    Locked(table)
+/// Locks the table. The caller is inside the gate, or has closed it: whoever moves memory does so with the gate
+/// closed.
+pub fn lock() -> MutexGuard<'static, Table> {
+    TABLE.lock()
 }
 
 /// Whether the program has ever made any.

@@ -3,9 +3,8 @@
 use std::sync::OnceLock;
 
 use mgb_core::arena::Arena;
-use mgb_core::memory::place_margin;
+use mgb_core::memory;
 use mgb_core::notice;
-use mgb_probe::need::GRANULE;
 
 use crate::calls::driver;
 
@@ -47,10 +46,7 @@ fn is_wanted() -> bool {
 pub fn reserve() -> Option<Arena> {
     for (wanted, bytes) in ADDRESS_RANGES {
         if let Ok(base) = driver().reserve(bytes, wanted) {
-            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
-            let start = base.next_multiple_of(GRANULE);
-            place_margin(start);
-            return Some(Arena::new(start + GRANULE, bytes - 2 * GRANULE));
+            return Some(memory::arena(base, bytes, false));
         }
     }
     notice::once(

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
-use mgb_core::memory::{Growth, granted};
+use mgb_core::backoff::Backoff;
+use mgb_core::memory::Growth;
 use mgb_core::notice;
 use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
@@ -351,8 +352,8 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
 /// The driver has less than mgbd believes: a process that mgbd does not know holds it. Waits a little, without the
 /// lock. Bytes in the host must come back, however long that takes; a task without any fails after a while, as it
 /// would have natively.
-fn wait_for_memory(mut state: Locked, key: Key, wait: &mut Option<granted::Wait>) -> Result<Locked, Own> {
-    let wait = wait.get_or_insert_with(granted::Wait::begin);
+fn wait_for_memory(mut state: Locked, key: Key, wait: &mut Option<Backoff>) -> Result<Locked, Own> {
+    let wait = wait.get_or_insert_with(Backoff::begin);
     let must_wait = state.has_bytes_in_host(key);
     if wait.elapsed() > MEMORY_TIMEOUT && !must_wait {
         notice::once(

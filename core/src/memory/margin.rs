@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::failure::Failure;
 use super::physical::{self, Physical, Range, lend};
+use crate::arena::Arena;
 use crate::driver::Driver;
 
 struct Margin {
@@ -67,9 +68,16 @@ impl Margin {
     }
 }
 
-/// Has the reserved granule at `start` be the margin's.
-pub fn place_margin(start: u64) {
+/// The arena in reserved addresses, behind its margin. With guards there is none: they catch what it lets pass.
+pub fn arena(base: u64, bytes: u64, is_guarded: bool) -> Arena {
+    // Granules start at multiples of the granule; the rest of the reservation is only addresses.
+    let start = base.next_multiple_of(GRANULE);
+    let (first, bytes) = (start + GRANULE, bytes - 2 * GRANULE);
+    if is_guarded {
+        return Arena::guarded(first, bytes);
+    }
     MARGIN.lock().start = Some(start);
+    Arena::new(first, bytes)
 }
 
 /// As [`super::back`], for an extent of the arena. `has_margin`: whether the margin may be made of the device's

@@ -14,7 +14,7 @@ mod spares;
 
 pub use failure::Failure;
 pub use growth::Growth;
-pub use margin::{back_extent, lend_margin, place_margin, release_extent};
+pub use margin::{arena, back_extent, lend_margin, release_extent};
 pub use offload::{Offload, offload};
 pub use physical::{Physical, Range, back, exchange, lend, release};
 pub use restore::{Restore, restore};

@@ -2,7 +2,7 @@
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
 mod away;
-mod growth;
+mod evicted;
 mod ledger_account;
 mod swapper;
 mod task;
@@ -17,8 +17,7 @@ use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
 
 use away::Away;
-pub use growth::Evicted;
-use growth::Growth;
+pub use evicted::Evicted;
 use ledger_account::{Account, Charged, rounded};
 use swapper::{RECLAIMER, SWAPPER};
 pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
@@ -274,8 +273,8 @@ pub fn charge(device: i32, bytes: u64) -> bool {
             Charged::NotYet => account.add(bytes),
         }
     }
-    let mut growth = Growth::of(session, task, device);
-    let done = growth.wait();
+    let mut away = Away::none(session);
+    let done = away.wait(Some((device, task)));
     if let Err(refusal) = &done {
         task.account.lock().remove(bytes);
         notice::once(
@@ -283,7 +282,8 @@ pub fn charge(device: i32, bytes: u64) -> bool {
             format_args!("failed to allocate device memory: {refusal}{}", way_out(refusal)),
         );
     }
-    growth.end();
+    // What was swapped out meanwhile, the program cannot do without.
+    away.bring_back(Some((device, task)));
     // What other threads have freed meanwhile.
     give_back(session, task);
     done.is_ok()
@@ -306,8 +306,7 @@ pub fn gpus() -> Vec<u32> {
 /// the bytes that are free then.
 pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
     let session = session::get()?;
-    let (device, task) = task::on(gpu)?;
-    Evicted::begin(session, task, device, patience)
+    Evicted::begin(session, task::on(gpu)?, patience)
 }
 
 /// Gives back what is reserved and not charged.

@@ -3,11 +3,10 @@
 use std::ffi::c_void;
 
 use mgb_core::arena::{Arena, SMALL};
-use mgb_core::memory::place_margin;
+use mgb_core::memory;
 use mgb_core::notice;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::log_markers::LARGEST_GPU;
-use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
@@ -30,16 +29,9 @@ const ADDRESS_RANGES: [(u64, u64); 7] = [
 /// Rows of pitched allocations start at multiples of this.
 const PITCH: usize = 512;
 
-/// The arena in reserved addresses, behind its margin. Guards catch what the margin lets pass.
 fn arena(base: u64, bytes: u64) -> Arena {
-    // Granules start at multiples of the granule; the rest of the reservation is only addresses.
-    let start = base.next_multiple_of(GRANULE);
-    let (first, bytes) = (start + GRANULE, bytes - 2 * GRANULE);
-    if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
-        return Arena::guarded(first, bytes);
-    }
-    place_margin(start);
-    Arena::new(first, bytes)
+    let is_guarded = std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1");
+    memory::arena(base, bytes, is_guarded)
 }
 
 fn reserve() -> Result<Arena, Own> {
