@@ -3,7 +3,7 @@
 # characters without a full stop, and a body that says why. Merges have their subjects only.
 set -eu
 cd "$(dirname "$0")/.."
-since=7721ec02
+since=8d1663f4
 
 if ! git merge-base --is-ancestor "$since" HEAD 2>/dev/null; then
     echo "commits: the history since $since is not here (a source archive or a shallow clone); not checked" >&2
@@ -20,6 +20,7 @@ git log --format='%h%x09%P%x09%s%x1f%b%x1e' "$since..HEAD" | awk '
         gsub(/[ \t\n]/, "", body)
         merge = head[2] ~ / /
         if (length(head[3]) > 72) say("has a subject of " length(head[3]) " characters, 72 is the most")
+        if (head[3] ~ / of \//) say("names a folder of a machine; say what is merged")
         if (head[3] ~ /\.$/) say("has a full stop after its subject")
         if (!merge && body == "") say("has no body that says why")
     }

@@ -25,7 +25,7 @@ const ENDS_NOTHING: [Code; 3] = [
 
 /// A stream: its handle, and for a thread's own default stream the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stream(usize, Option<u64>);
+struct CapturingStream(usize, Option<u64>);
 
 /// A number that no other thread of the process has had. Unlike the standard library's it can be asked for until
 /// the very end of the thread.
@@ -40,20 +40,20 @@ fn thread() -> u64 {
     NUMBER.get()
 }
 
-impl Stream {
-    fn of(handle: usize) -> Stream {
+impl CapturingStream {
+    fn of(handle: usize) -> CapturingStream {
         // The legacy stream never captures: whatever name a default stream has, it is the thread's own.
         if handle < FIRST_MADE {
-            Stream(0, Some(thread()))
+            CapturingStream(0, Some(thread()))
         } else {
-            Stream(handle, None)
+            CapturingStream(handle, None)
         }
     }
 }
 
 struct CaptureState {
     /// Those in which a capture was begun.
-    capturing: Vec<Stream>,
+    capturing: Vec<CapturingStream>,
     /// Synchronisations under way.
     settling: u32,
 }
@@ -73,7 +73,7 @@ pub fn begin(stream: usize, call: impl FnOnce() -> Code) -> Code {
     while state.settling > 0 && !SETTLED.wait_until(&mut state, until).timed_out() {}
     let code = call();
     if code.is_success() {
-        state.capturing.push(Stream::of(stream));
+        state.capturing.push(CapturingStream::of(stream));
         COUNT.store(state.capturing.len(), Ordering::Release);
     }
     code
@@ -89,7 +89,7 @@ pub fn ended(stream: usize, code: Code) {
 /// The stream captures no longer: it is gone.
 pub fn forget(stream: usize) {
     if any() {
-        keep(|other| *other != Stream::of(stream));
+        keep(|other| *other != CapturingStream::of(stream));
     }
 }
 
@@ -100,7 +100,7 @@ pub fn forget_all() {
     }
 }
 
-fn keep(stays: impl Fn(&Stream) -> bool) {
+fn keep(stays: impl Fn(&CapturingStream) -> bool) {
     let mut state = STATE.lock();
     state.capturing.retain(stays);
     COUNT.store(state.capturing.len(), Ordering::Release);

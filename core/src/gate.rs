@@ -20,7 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// What one thread publishes for the thread that closes the gate. A cache line of its own: only its thread
 /// writes it when it enters.
 #[repr(align(64))]
-struct Slot {
+struct ThreadSlot {
     /// The thread is in a native call.
     inside: AtomicBool,
     /// The thread has jumped into a native function, and nobody sees it return.
@@ -36,7 +36,7 @@ const REGISTER: i32 = 1 << 4;
 /// Whether [`FENCE_ALL`] is available. Set before any thread relies on it, and never reset.
 static FENCED_BY_CLOSER: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicU32 = AtomicU32::new(0);
-static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static SLOTS: Mutex<Vec<&'static ThreadSlot>> = Mutex::new(Vec::new());
 static CLOSERS: Mutex<()> = Mutex::new(());
 /// How many threads wait for the gate to open, and what they wait on.
 static OPENED: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -44,7 +44,7 @@ static OPENED: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 static WANTED: Condvar = Condvar::new();
 
 /// Gives the slot to another thread when this one ends.
-struct Lease(&'static Slot);
+struct Lease(&'static ThreadSlot);
 
 impl Drop for Lease {
     fn drop(&mut self) {
@@ -56,7 +56,7 @@ impl Drop for Lease {
 
 thread_local! {
     /// A plain cell, so that it can be read until the very end of the thread.
-    static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+    static SLOT: Cell<Option<&'static ThreadSlot>> = const { Cell::new(None) };
     static LEASE: OnceCell<Lease> = const { OnceCell::new() };
 }
 
@@ -103,7 +103,7 @@ extern "C" fn after_fork() {
 }
 
 #[cold]
-fn new_slot() -> &'static Slot {
+fn new_slot() -> &'static ThreadSlot {
     let mut slots = SLOTS.lock();
     let free = slots.iter().copied().find(|slot| {
         slot.taken
@@ -111,7 +111,7 @@ fn new_slot() -> &'static Slot {
             .is_ok()
     });
     let slot = free.unwrap_or_else(|| {
-        let slot: &'static Slot = Box::leak(Box::new(Slot {
+        let slot: &'static ThreadSlot = Box::leak(Box::new(ThreadSlot {
             inside: AtomicBool::new(false),
             passing: AtomicBool::new(false),
             taken: AtomicBool::new(true),
@@ -127,7 +127,7 @@ fn new_slot() -> &'static Slot {
 }
 
 /// A thread inside the gate: nothing is unmapped under it.
-pub struct Inside(&'static Slot);
+pub struct Inside(&'static ThreadSlot);
 
 impl Drop for Inside {
     fn drop(&mut self) {
@@ -150,7 +150,7 @@ pub fn enter() -> Inside {
 }
 
 #[inline]
-fn try_enter(slot: &Slot) -> bool {
+fn try_enter(slot: &ThreadSlot) -> bool {
     if FENCED_BY_CLOSER.load(Ordering::Relaxed) {
         slot.inside.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -165,7 +165,7 @@ fn try_enter(slot: &Slot) -> bool {
 }
 
 #[cold]
-fn wait_and_enter(slot: &Slot) {
+fn wait_and_enter(slot: &ThreadSlot) {
     loop {
         let mut waiting = OPENED.0.lock();
         *waiting += 1;
@@ -251,7 +251,7 @@ fn close_until(until: Option<Instant>) -> Result<Closed, Open> {
     if FENCED_BY_CLOSER.load(Ordering::SeqCst) && !membarrier(FENCE_ALL) {
         return Err(Open::ForGood);
     }
-    let others: Vec<&'static Slot> = SLOTS
+    let others: Vec<&'static ThreadSlot> = SLOTS
         .lock()
         .iter()
         .copied()

@@ -192,10 +192,10 @@ fn end_of_primary(device: c_int, call: impl FnOnce() -> Code) -> Code {
 
 /// Whether the device's primary context is there.
 fn is_active(device: c_int) -> bool {
-    type Ask = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> Code;
+    type PrimaryState = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> Code;
     let address = driver::address(names::index::cuDevicePrimaryCtxGetState);
     // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature.
-    let ask = unsafe { std::mem::transmute::<*const c_void, Ask>(address) };
+    let ask = unsafe { std::mem::transmute::<*const c_void, PrimaryState>(address) };
     let (mut flags, mut active) = (0, 1);
     // SAFETY: writes two numbers.
     let code = unsafe { ask(device, &mut flags, &mut active) };

@@ -29,12 +29,12 @@ static LEFT: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
 static ENDING: Counts = Counts::new();
 
 /// A thread's place.
-struct Own(&'static Counts);
+struct ThreadCounts(&'static Counts);
 
-impl Own {
-    fn take() -> Own {
+impl ThreadCounts {
+    fn take() -> ThreadCounts {
         let left = LEFT.lock().pop();
-        Own(left.unwrap_or_else(|| {
+        ThreadCounts(left.unwrap_or_else(|| {
             let counts: &'static Counts = Box::leak(Box::new(Counts::new()));
             ALL.lock().push(counts);
             counts
@@ -42,14 +42,14 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for ThreadCounts {
     fn drop(&mut self) {
         LEFT.lock().push(self.0);
     }
 }
 
 thread_local! {
-    static OWN: Own = Own::take();
+    static OWN: ThreadCounts = ThreadCounts::take();
 }
 
 /// The size of a launch, or of the largest of several.
@@ -71,7 +71,7 @@ impl Warps {
 #[inline]
 pub fn launched(gpu: u32, count: u64, largest: Warps) {
     let at = gpu as usize % MAX_GPUS;
-    let add = |own: &Own| {
+    let add = |own: &ThreadCounts| {
         let now = own.0.0[at].load(Ordering::Relaxed);
         own.0.0[at].store(now.wrapping_add(count), Ordering::Relaxed);
     };

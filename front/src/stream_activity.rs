@@ -28,7 +28,7 @@ const QUIET_TIMEOUT: Duration = Duration::from_millis(2);
 const MAX_STREAMS: usize = 64;
 
 /// A stream that was given work.
-struct Slot {
+struct StreamSlot {
     stream: AtomicUsize,
     context: AtomicUsize,
     gpu: AtomicU32,
@@ -37,8 +37,8 @@ struct Slot {
     taken: AtomicBool,
 }
 
-static SLOTS: [Slot; MAX_STREAMS] = [const {
-    Slot {
+static SLOTS: [StreamSlot; MAX_STREAMS] = [const {
+    StreamSlot {
         stream: AtomicUsize::new(0),
         context: AtomicUsize::new(0),
         gpu: AtomicU32::new(0),
@@ -61,7 +61,7 @@ struct Last {
     stream: Stream,
     context: Context,
     generation: u32,
-    slot: Option<&'static Slot>,
+    slot: Option<&'static StreamSlot>,
 }
 
 thread_local! {
@@ -144,13 +144,13 @@ fn current_gpu() -> Option<u32> {
 
 /// The stream's slot; none for a stream that only its own thread can ask about, and if there is none left.
 #[cold]
-fn find(stream: Stream) -> Option<&'static Slot> {
+fn find(stream: Stream) -> Option<&'static StreamSlot> {
     if stream == STREAM_PER_THREAD {
         return None;
     }
     let (context, gpu) = (driver().context(), current_gpu()?);
     let _table = TABLE.lock();
-    let is = |slot: &&Slot| {
+    let is = |slot: &&StreamSlot| {
         slot.taken.load(Ordering::Relaxed)
             && slot.stream.load(Ordering::Relaxed) == stream
             && (stream != 0 || slot.context.load(Ordering::Relaxed) == context)
@@ -169,7 +169,7 @@ fn find(stream: Stream) -> Option<&'static Slot> {
 
 /// Slots of streams or of a context that are about to end are left. What they still have to do is waited for
 /// as a whole.
-fn leave(which: impl Fn(&Slot) -> bool) {
+fn leave(which: impl Fn(&StreamSlot) -> bool) {
     let _table = TABLE.lock();
     for slot in SLOTS
         .iter()

@@ -69,9 +69,9 @@ thirteen! {
 
 /// Room for any of CUDA 13's structures here, zero where the caller has nothing.
 #[repr(C, align(16))]
-struct Room([u8; 1024]);
+struct LongerStructure([u8; 1024]);
 
-impl Room {
+impl LongerStructure {
     const EMPTY: Self = Self([0; 1024]);
 
     /// A copy of the caller's structure of `bytes`, followed by zeros: what CUDA 13 added to it.
@@ -109,7 +109,7 @@ unsafe fn shorter(out: Out, bytes: usize, call: impl FnOnce(Out) -> Code) -> Cod
     if out.is_null() {
         return call(out);
     }
-    let mut room = Room::EMPTY;
+    let mut room = LongerStructure::EMPTY;
     let code = call(room.out());
     if code.is_success() {
         // SAFETY: `out` is not null and has `bytes` writable bytes: contract of this function.
@@ -153,7 +153,7 @@ const ATTRIBUTES: [(usize, c_uint); 7] = [
     (668, ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO),
 ];
 
-fn properties_of_twelve(out: &mut [u8], room: &Room, device: c_int) {
+fn properties_of_twelve(out: &mut [u8], room: &LongerStructure, device: c_int) {
     out.fill(0);
     for (to, from, bytes) in SHARED {
         out[to..to + bytes].copy_from_slice(&room.0[from..from + bytes]);
@@ -187,7 +187,7 @@ twelve! {
         if out.is_null() {
             return thirteen::properties(out, device);
         }
-        let mut room = Room::EMPTY;
+        let mut room = LongerStructure::EMPTY;
         let code = thirteen::properties(room.out(), device);
         if code.is_success() {
             properties_of_twelve(std::slice::from_raw_parts_mut(out.cast(), PROPERTIES), &room, device);
@@ -229,11 +229,11 @@ twelve! {
         thirteen::capture_info(stream, status, id, graph, nodes, null(), count)
     }
     fn texture = "cudaCreateTextureObject" (out: Out, resource: In, texture: In, view: In) {
-        let (longer, of_view) = (Room::longer(resource, RESOURCE), Room::longer(view, VIEW));
+        let (longer, of_view) = (LongerStructure::longer(resource, RESOURCE), LongerStructure::longer(view, VIEW));
         thirteen::texture(out, longer.unless_null(resource), texture, of_view.unless_null(view))
     }
     fn surface = "cudaCreateSurfaceObject" (out: Out, resource: In) {
-        thirteen::surface(out, Room::longer(resource, RESOURCE).unless_null(resource))
+        thirteen::surface(out, LongerStructure::longer(resource, RESOURCE).unless_null(resource))
     }
     fn texture_resource = "cudaGetTextureObjectResourceDesc" (out: Out, texture: u64) {
         shorter(out, RESOURCE, |out| thirteen::texture_resource(out, texture))
@@ -245,15 +245,15 @@ twelve! {
         shorter(out, RESOURCE, |out| thirteen::surface_resource(out, surface))
     }
     fn import_memory = "cudaImportExternalMemory" (out: Out, handle: In) {
-        thirteen::import_memory(out, Room::longer(handle, MEMORY_HANDLE).unless_null(handle))
+        thirteen::import_memory(out, LongerStructure::longer(handle, MEMORY_HANDLE).unless_null(handle))
     }
     fn import_semaphore = "cudaImportExternalSemaphore" (out: Out, handle: In) {
-        thirteen::import_semaphore(out, Room::longer(handle, SEMAPHORE_HANDLE).unless_null(handle))
+        thirteen::import_semaphore(out, LongerStructure::longer(handle, SEMAPHORE_HANDLE).unless_null(handle))
     }
     fn mapped_buffer = "cudaExternalMemoryGetMappedBuffer" (out: Out, memory: Out, buffer: In) {
-        thirteen::mapped_buffer(out, memory, Room::longer(buffer, BUFFER).unless_null(buffer))
+        thirteen::mapped_buffer(out, memory, LongerStructure::longer(buffer, BUFFER).unless_null(buffer))
     }
     fn mapped_array = "cudaExternalMemoryGetMappedMipmappedArray" (out: Out, memory: Out, array: In) {
-        thirteen::mapped_array(out, memory, Room::longer(array, MIPMAPPED_ARRAY).unless_null(array))
+        thirteen::mapped_array(out, memory, LongerStructure::longer(array, MIPMAPPED_ARRAY).unless_null(array))
     }
 }

@@ -85,14 +85,14 @@ fn set(to: PitchedPtr, extent: CudaExtent, stream: Option<Stream>, call: impl Fn
     super::set::set(Span::of_box(&to, Pos::default(), extent), None, stream, call)
 }
 
-type Copy = unsafe extern "C" fn(*const Memcpy3DParms) -> Code;
-type CopyAsync = unsafe extern "C" fn(*const Memcpy3DParms, Stream) -> Code;
+type BoxCopy = unsafe extern "C" fn(*const Memcpy3DParms) -> Code;
+type BoxCopyAsync = unsafe extern "C" fn(*const Memcpy3DParms, Stream) -> Code;
 
 /// `cudaMemcpy3D`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3D`.
-pub unsafe fn memcpy_3d(native: Copy, parameters: *const Memcpy3DParms) -> Answer {
+pub unsafe fn memcpy_3d(native: BoxCopy, parameters: *const Memcpy3DParms) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3D`.
     unsafe { copy(parameters, None, || native(parameters)) }
 }
@@ -101,7 +101,11 @@ pub unsafe fn memcpy_3d(native: Copy, parameters: *const Memcpy3DParms) -> Answe
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3DAsync`.
-pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Memcpy3DParms, stream: Stream) -> Answer {
+pub unsafe fn memcpy_3d_async(
+    native: BoxCopyAsync,
+    parameters: *const Memcpy3DParms,
+    stream: Stream,
+) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DAsync`.
     unsafe {
         copy(parameters, Some(stream), || {

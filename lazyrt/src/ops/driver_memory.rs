@@ -50,13 +50,13 @@ pub fn again(key: impl Fn() -> Key, call: impl Fn() -> Answer) -> Answer {
 }
 
 /// Room that a task holds for the driver.
-struct Room {
+struct DriverRoom {
     key: Key,
     bytes: u64,
 }
 
 /// Charges the task, and waits for room for that; none where its GPU could never hold it.
-fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
+fn reserve(key: Key, bytes: u64) -> Result<Option<DriverRoom>, Own> {
     let asked = Asked::default();
     let (gpu, _) = task_binding::prepare(key, asked)?.placement();
     {
@@ -70,7 +70,7 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
         state.charge(key, NonArenaKind::Pool, bytes);
     }
     match task_binding::prepare(key, asked) {
-        Ok(_) => Ok(Some(Room { key, bytes })),
+        Ok(_) => Ok(Some(DriverRoom { key, bytes })),
         Err(error) => {
             let returned = state::lock().withdraw(key, NonArenaKind::Pool, bytes);
             mapping::give_back(returned);
@@ -79,7 +79,7 @@ fn reserve(key: Key, bytes: u64) -> Result<Option<Room>, Own> {
     }
 }
 
-impl Room {
+impl DriverRoom {
     fn give_back(self) {
         let returned = state::lock().discharge(self.key, NonArenaKind::Pool, self.bytes);
         mapping::give_back(returned);

@@ -137,15 +137,15 @@ pub fn bring(shared: &LaunchView) -> Result<(), Own> {
     device::select(gpu, ordinal)
 }
 
-type Copy = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize) -> Code;
-type CopyAsync = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize, Stream) -> Code;
+type PeerCopy = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize) -> Code;
+type PeerCopyAsync = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize, Stream) -> Code;
 
 /// `cudaMemcpyPeer`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpyPeer`.
 pub unsafe fn memcpy(
-    _native: Copy,
+    _native: PeerCopy,
     dst: *mut c_void,
     dst_device: i32,
     src: *const c_void,
@@ -161,7 +161,7 @@ pub unsafe fn memcpy(
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpyPeerAsync`.
 pub unsafe fn memcpy_async(
-    _native: CopyAsync,
+    _native: PeerCopyAsync,
     dst: *mut c_void,
     dst_device: i32,
     src: *const c_void,

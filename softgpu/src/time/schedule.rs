@@ -247,8 +247,8 @@ mod tests {
         }
 
         #[test]
-        fn the_same_requests_get_the_same_pieces(requestes in prop::collection::vec(any_request(), 1..20)) {
-            prop_assert_eq!(book(&requests), book(&requestes));
+        fn the_same_requests_get_the_same_pieces(requests in prop::collection::vec(any_request(), 1..20)) {
+            prop_assert_eq!(book(&requests), book(&requests));
         }
     }
 }

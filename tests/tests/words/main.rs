@@ -36,18 +36,6 @@ const ALL: [&str; 20] = [
     "tests",
 ];
 
-/// Names that lazyrt, front and core still share among them.
-const SHARED: [&str; 8] = [
-    "Ask",
-    "Copy",
-    "CopyAsync",
-    "Locked",
-    "Own",
-    "Room",
-    "Slot",
-    "Stream",
-];
-
 /// Calls `each` with the name below the repository and the text of every source below `folder`.
 fn sources(folder: &Path, each: &mut impl FnMut(&str, &str)) {
     let entries =
@@ -83,6 +71,6 @@ fn a_name_stands_for_two_types_at_most() {
             types::add(file, text, &mut definitions);
         });
     }
-    let faults = types::faults(&definitions, &SHARED);
+    let faults = types::faults(&definitions);
     assert!(faults.is_empty(), "\n\n{}\n", faults.join("\n"));
 }

@@ -20,16 +20,14 @@ pub fn add(file: &str, text: &str, definitions: &mut Definitions) {
     TypeReader { file, definitions }.visit_file(&parsed);
 }
 
-/// What is wrong with the names: too many types, or a name of `known` that has no longer too many.
-pub fn faults(definitions: &Definitions, known: &[&str]) -> Vec<String> {
-    let is_shared = |name: &str| definitions.get(name).is_some_and(|types| types.len() > MAX_TYPES);
-    let shared = definitions.iter().filter(|(name, _)| {
-        is_shared(name) && !CONVENTIONS.contains(&name.as_str()) && !known.contains(&name.as_str())
-    });
-    let shared = shared.map(|(name, types)| format!("{name} is {} types: {}", types.len(), types.join(", ")));
-    let over = known.iter().filter(|name| !is_shared(name));
-    let over = over.map(|name| format!("{name} is no longer shared: take it off the list"));
-    shared.chain(over).collect()
+/// The names that too many types have, with their files.
+pub fn faults(definitions: &Definitions) -> Vec<String> {
+    let shared = definitions
+        .iter()
+        .filter(|(name, types)| types.len() > MAX_TYPES && !CONVENTIONS.contains(&name.as_str()));
+    shared
+        .map(|(name, types)| format!("{name} is {} types: {}", types.len(), types.join(", ")))
+        .collect()
 }
 
 struct TypeReader<'a> {
@@ -73,16 +71,11 @@ fn the_third_type_of_a_name_is_told_of() {
     );
     let source = "struct Error; impl Node for Error { type Node = u32; type Kind = u32; }";
     add("c.rs", source, &mut definitions);
-    assert!(faults(&definitions, &[]).is_empty(), "{definitions:?}");
+    assert!(faults(&definitions).is_empty(), "{definitions:?}");
     add(
         "d.rs",
         "fn body() { union Node { a: u32, b: i32 } }",
         &mut definitions,
     );
-    assert_eq!(faults(&definitions, &[]), ["Node is 3 types: a.rs, b.rs, d.rs"]);
-    assert!(faults(&definitions, &["Node"]).is_empty());
-    assert_eq!(
-        faults(&definitions, &["Kind", "Node"]),
-        ["Kind is no longer shared: take it off the list"]
-    );
+    assert_eq!(faults(&definitions), ["Node is 3 types: a.rs, b.rs, d.rs"]);
 }
