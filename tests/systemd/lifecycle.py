@@ -3,7 +3,7 @@ programs."""
 
 import time
 
-from trial import LONG, STAYS, USERS, Load
+from service_trial import LONG, STAYS, USERS, Load
 
 
 def starts_and_stops(trial):

@@ -14,7 +14,7 @@ import lifecycle
 import sharing
 import unit_files
 from machine import Missing, make_root
-from trial import REPOSITORY, Trial
+from service_trial import REPOSITORY, Trial
 
 PARTS = (unit_files.units, lifecycle.starts_and_stops, lifecycle.started_by_its_socket, lifecycle.kills,
          lifecycle.restarts, lifecycle.hangs, lifecycle.reload, sharing.users, sharing.logs_out, sharing.a_group,

@@ -1,6 +1,6 @@
 """Checks of several users: who sees what, who is served, and what a log-out leaves."""
 
-from trial import LONG, USERS
+from service_trial import LONG, USERS
 
 
 def users(trial):
