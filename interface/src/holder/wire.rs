@@ -33,7 +33,7 @@ pub enum ToHolder {
     },
     /// Where clients find `mgbd`, beside it: they wait there while there is none.
     Listener,
-    /// The journal, beside it: see [`crate::journal`]. It replaces the one before; without one there is none.
+    /// The journal, beside it: `mgb_scheduler::journal`. It replaces the one before; without one there is none.
     Journal,
     /// A client came. Beside it: its pidfd, its channel's memory and, unless it hung up, its socket and its
     /// doorbell.

@@ -23,7 +23,8 @@ mod sa;
 mod schedgpu;
 mod view;
 
-pub(crate) use queue::{HOLDER_PATIENCE, turn};
+pub use queue::HOLDER_PATIENCE;
+pub(crate) use queue::turn;
 pub use view::{Claim, GpuState, Placement, View, Waiter, warps_charged};
 
 use mgb_interface::{Policy, Queue};

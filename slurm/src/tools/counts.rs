@@ -1,4 +1,4 @@
-//! What Slurm counts of a node's GPUs. Of memory it counts more than there is ([`AHEAD`]): jobs that wait on
+//! What Slurm counts of a node's GPUs. Of memory it counts more than there is (`AHEAD`): jobs that wait on
 //! a node have its room as soon as one leaves, while Slurm takes time to see that and to start the next.
 
 use std::fmt;
