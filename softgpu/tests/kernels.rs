@@ -141,9 +141,9 @@ fn a_hang_is_an_error_that_names_the_kernel() {
         register();
         assert_eq!(launch(TestKernel::Hang, 1, 64, 0, &[]), 0);
         assert_eq!(name(synchronize()), "cudaErrorLaunchFailure");
+        assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
         // Sticky, until the device is reset.
-        assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
-        assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
+        assert_eq!(name(synchronize()), "cudaErrorLaunchFailure");
         assert_eq!(
             name(launch(TestKernel::Hang, 1, 64, 0, &[])),
             "cudaErrorLaunchFailure"

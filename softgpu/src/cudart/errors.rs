@@ -2,39 +2,21 @@
 
 use std::ffi::c_char;
 
-use crate::device::{current, node};
 use crate::error;
 
 const UNRECOGNIZED: *const c_char = c"unrecognized error code".as_ptr();
 
-/// The error that the current device is stuck in, if the process uses one and a call has returned it.
-fn stuck() -> i32 {
-    if node().is_err() {
-        return 0;
-    }
-    current::gpu()
-        .and_then(|gpu| gpu.check_told())
-        .err()
-        .map_or(0, |error| error.0 as i32)
-}
-
-fn last(clear: bool) -> i32 {
-    match error::last(clear) {
-        0 => stuck(),
-        code => code,
-    }
-}
-
-/// CUDA's `cudaGetLastError`. An error that the device is stuck in stays.
+/// CUDA's `cudaGetLastError`: what a call of this thread has returned. What went wrong on the device is no error
+/// before one has, and is taken back with any other; the next call that looks at the device returns it again.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetLastError() -> i32 {
-    last(true)
+    error::last(true)
 }
 
 /// Implements CUDA's `cudaPeekAtLastError`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaPeekAtLastError() -> i32 {
-    last(false)
+    error::last(false)
 }
 
 /// Implements CUDA's `cudaGetErrorName`.

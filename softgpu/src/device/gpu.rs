@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -42,8 +42,6 @@ pub struct Gpu {
     /// Blocks of module variables, by image.
     variables: Mutex<HashMap<usize, usize>>,
     error: AtomicU32,
-    /// A call has returned that error.
-    told: AtomicBool,
 }
 
 /// The primary context: there while the runtime uses it or the driver API retains it.
@@ -72,7 +70,6 @@ impl Gpu {
             heap: Mutex::new(Heap::new(index)),
             variables: Mutex::default(),
             error: AtomicU32::new(0),
-            told: AtomicBool::new(false),
         }
     }
 
@@ -231,7 +228,6 @@ impl Gpu {
             }
             self.state.uncharge(self.index, self.spec.context, true);
             self.error.store(0, Ordering::Relaxed);
-            self.told.store(false, Ordering::Relaxed);
         }
     }
 
@@ -253,36 +249,11 @@ impl Gpu {
         )
     }
 
-    /// The error that the context is stuck in, for a call to return.
+    /// The error that the context is stuck in.
     ///
     /// # Errors
     /// That one.
     pub fn check(&self) -> Result {
-        let stuck = self.state_of_work();
-        if stuck.is_err() {
-            self.told.store(true, Ordering::Relaxed);
-        }
-        stuck
-    }
-
-    /// The error that a call has returned before. What went wrong in a stream does not show before the first
-    /// call that waits for it, or whether it shows would depend on who is faster.
-    ///
-    /// # Errors
-    /// That one.
-    pub fn check_told(&self) -> Result {
-        if self.told.load(Ordering::Relaxed) {
-            self.state_of_work()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The error that the context is stuck in, for work in a stream to end with.
-    ///
-    /// # Errors
-    /// That one.
-    pub fn state_of_work(&self) -> Result {
         if let Err(error) = crate::fail::check(self.index) {
             self.fail(error);
         }

@@ -43,7 +43,7 @@ impl HostCall {
     /// Calls it once the device's clock has come to `ready`; returns when it ended.
     pub fn run(&self, gpu: &Gpu, ready: u64) -> u64 {
         clock::sleep_until(ready);
-        let stuck = gpu.state_of_work();
+        let stuck = gpu.check();
         // SAFETY: the program's function is called with the argument that the program gave for it: CUDA's
         // contract.
         unsafe {

@@ -67,7 +67,7 @@ impl DeviceWork {
     /// Does it for a caller that has gone on: what goes wrong sticks to the device, and nothing is done on a
     /// device that is stuck. Callbacks are called with the error instead.
     pub fn run_later(&self, turn: &mut Turn) {
-        let stuck = self.gpu.state_of_work().is_err() && !matches!(self.action, Action::Host(_));
+        let stuck = self.gpu.check().is_err() && !matches!(self.action, Action::Host(_));
         if stuck || crate::exec::threads::stopping() {
             return;
         }
