@@ -1,5 +1,6 @@
 // Errors: which one is the last, what a fault leaves behind, and what a forked child is told. Every case also
-// holds natively.
+// holds natively on software GPUs; on GPUs a process that has faulted does not go on, so `fault` and the cases
+// beside a fault do not (docs/design/hardware-behaviour.md).
 
 #include "check.h"
 #include <sys/wait.h>
