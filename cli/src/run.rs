@@ -40,7 +40,11 @@ pub struct Args {
     /// With --need it takes that much on each of them.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
-    #[arg(help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()), long, value_name = "POLICY")]
+    #[arg(
+        help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()),
+        long,
+        value_name = "POLICY"
+    )]
     policy: Option<Policy>,
     /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
     /// largest.

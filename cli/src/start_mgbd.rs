@@ -9,7 +9,11 @@ use mgb_interface::{Policy, Queue};
 /// Start mgbd in the background, unless it runs. It ends by itself when it has had nothing to do for a while.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[arg(help = concat!("How it shares the GPUs: ", mgb_interface::policy_names!()), long, value_name = "POLICY")]
+    #[arg(
+        help = concat!("How it shares the GPUs: ", mgb_interface::policy_names!()),
+        long,
+        value_name = "POLICY"
+    )]
     policy: Option<Policy>,
     /// The order in which tasks are served: in-order, backfill, shortest or largest.
     #[arg(long, value_name = "ORDER")]

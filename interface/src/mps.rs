@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::folders::clients_of;
 use crate::peer::has_ended;
 
-/// MPS's control program.
+/// The name of MPS's control program.
 pub const MPS_CONTROL: &str = "nvidia-cuda-mps-control";
 /// Bytes that the path of a pipe folder has to be shorter than: the control daemon's socket is in the folder,
 /// and its whole path has to fit a UNIX socket address.
@@ -41,7 +41,8 @@ pub fn pipe_of(mgbd: &Path) -> PathBuf {
     clients_of(mgbd).join(name_of(mgbd))
 }
 
-/// The name of the pipe folder in that for clients. An mgbd at another socket in the same folder has an MPS of its own.
+/// The name of the pipe folder in that for clients. An mgbd at another socket in the same folder has an MPS of
+/// its own.
 pub fn name_of(mgbd: &Path) -> String {
     match mgbd.file_name().and_then(|name| name.to_str()) {
         None | Some("mgbd.sock") => "mps".to_owned(),

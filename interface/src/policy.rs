@@ -108,7 +108,7 @@ pub enum WaitOrder {
 }
 
 impl WaitOrder {
-    /// All of them.
+    /// Every order of waiting that schedGPU has.
     pub const ALL: [WaitOrder; 4] = [
         WaitOrder::Fifo,
         WaitOrder::Mmu,
@@ -116,7 +116,7 @@ impl WaitOrder {
         WaitOrder::PriorityMmu,
     ];
 
-    /// What follows `schedgpu:`.
+    /// The name of the order, as it follows `schedgpu:`.
     pub fn name(self) -> &'static str {
         match self {
             WaitOrder::Fifo => "fifo",
@@ -180,7 +180,7 @@ impl fmt::Display for Policy {
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No such name.
+    /// The text is the name of no policy.
     #[error("unknown policy `{0}`; known are {names}", names = Policy::NAMES)]
     Unknown(String),
     /// `cg` without its number.

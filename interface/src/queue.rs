@@ -18,7 +18,7 @@ pub enum Queue {
 }
 
 impl Queue {
-    /// All of them.
+    /// Every order in which mgbd can serve.
     pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
 }
 

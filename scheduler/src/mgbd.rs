@@ -72,7 +72,12 @@ struct Options {
     /// Whose subordinate users are, as subuid(5) has it: they are charged to those
     #[arg(long, value_name = "FILE", default_value = daemon::SUBORDINATES)]
     subuid: PathBuf,
-    #[arg(help = concat!("Who gets what: ", mgb_interface::policy_names!()), long, value_name = "NAME", default_value_t = Policy::Mgb)]
+    #[arg(
+        help = concat!("Who gets what: ", mgb_interface::policy_names!()),
+        long,
+        value_name = "NAME",
+        default_value_t = Policy::Mgb
+    )]
     policy: Policy,
     /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for
     /// mgb, else backfill]

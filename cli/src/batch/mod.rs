@@ -65,7 +65,11 @@ pub struct Args {
     /// auto].
     #[arg(short = 'j', long, value_name = "N|auto")]
     jobs: Option<Parallel>,
-    #[arg(help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()), long, value_name = "POLICY")]
+    #[arg(
+        help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()),
+        long,
+        value_name = "POLICY"
+    )]
     policy: Option<Policy>,
     /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
     /// largest.

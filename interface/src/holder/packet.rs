@@ -83,7 +83,7 @@ pub fn send_patiently(
 
 /// A message that arrived, with the descriptors beside it.
 pub struct Packet<T> {
-    /// What was said.
+    /// The message that the other side sent.
     pub message: T,
     /// The descriptors, in the order in which they were sent.
     pub files: Vec<OwnedFd>,

@@ -1,8 +1,7 @@
 //! The words of sources: a doc comment stands alone in a search result, a limit says what it limits, and a type
 //! is named for what it is, by a name that says so without its module.
 //!
-//! Doc comments and limits are read in the crates in [`DONE`], which others are added to as they are brought there;
-//! names of types over all crates.
+//! All crates in [`ALL`] are read, and nothing in them is excepted.
 
 mod check;
 mod types;

@@ -1,4 +1,5 @@
-//! Names of types: a name stands for two types at most over all crates, so that a search for it finds what is meant.
+//! Names of types: a name stands for two types at most over all crates, so that a search for it finds what is
+//! meant.
 
 use std::collections::BTreeMap;
 
