@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""An interactive program beside batch programs on one GPU, in every way of sharing it: the milliseconds from its launches until
+it has synchronised (p50, p99, worst), and what the batch programs get done meanwhile. `--hardware` compares what the GPU and
+MPS can do by themselves."""
+
+import json
+import subprocess
+import sys
+import time
+
+from trial import Trial
+
+KINDS = {"products": ["products"], "training": ["training"], "sweeps": ["sweeps"], "short": ["short"],
+         "blocks20": ["blocks20"], "blocks2000": ["blocks2000"], "tiny": ["tiny"],
+         "all three": ["training", "products", "sweeps"]}
+
+
+class Mps:
+    """NVIDIA's MPS for programs that MGB has no part in."""
+
+    def __init__(self, trial):
+        self.folder = trial.folder / "mps"
+        self.folder.mkdir()
+        self.environment = trial.environment(CUDA_MPS_PIPE_DIRECTORY=self.folder, CUDA_MPS_LOG_DIRECTORY=self.folder)
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], env=self.environment, check=True, timeout=30)
+
+    def stop(self):
+        subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, env=self.environment, timeout=60, check=False)
+
+
+def together(trial, programs, seconds):
+    """Starts programs, each a command with its environment, lets them begin at one moment, and gives their results."""
+    running = [trial.spawn(command, env, stdin=subprocess.PIPE) for command, env in programs]
+    for process in running:
+        if "ready" not in process.stdout.readline():
+            sys.exit(f"{trial.name}: a program did not begin: {process.communicate()[1]}")
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    results = []
+    for process in running:
+        output, errors = process.communicate(timeout=seconds + 60)
+        trial.running.remove(process)
+        if process.returncode != 0:
+            trial.check("a program ended right", False, {"code": process.returncode, "stderr": errors[-300:]})
+        lines = [line for line in output.splitlines() if line.startswith("{")]
+        results.append(json.loads(lines[-1]) if lines else None)
+    return results
+
+
+def hardware(trial, seconds):
+    """What priorities and percentages of MPS give, beside plain MPS and time slices."""
+    mps = Mps(trial)
+    client = {"CUDA_MPS_PIPE_DIRECTORY": mps.folder}
+    percent = lambda part: {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": part}
+    low = {"CUDA_MPS_CLIENT_PRIORITY": 1}
+    ways = {"slices": ({}, {}, []), "mps": (client, client, []), "low": (client, client | low, []),
+            "stream": (client, client, ["--stream-priority", 1])}
+    ways |= {f"{part} %": (client, client | percent(part), []) for part in (30, 50, 60, 70, 80, 90)}
+    ways |= {f"low, {part} %": (client, client | low | percent(part), []) for part in (50, 60, 70, 80, 90)}
+    plain = lambda name: trial.prefix / "benches/plain" / name
+    rows = {}
+
+    def cell(row, way, kinds, interactive=True):
+        own, others, options = ways[way]
+        time_s = ["--seconds", seconds]
+        programs = [([plain("saturate"), kind, *time_s], trial.environment(**others)) for kind in kinds]
+        if interactive:
+            programs.append(([plain("interactive"), *time_s, *options], trial.environment(**own)))
+        results = together(trial, programs, seconds)
+        units = {r["kind"]: round(r["units"] / r["seconds"], 1) for r in results if r and "kind" in r}
+        waits = next(([r["p50_ms"], r["p99_ms"], r["worst_ms"]] for r in results if r and "p50_ms" in r), None)
+        rows.setdefault(row, {})[way] = {"ms": waits, "units_per_s": units}
+        print(f"{row:28} {way:12} {waits} {units}", flush=True)
+
+    for way in ("slices", "mps"):
+        cell("interactive alone", way, [])
+    for kind in KINDS["all three"] + ["short", "blocks20", "blocks2000", "tiny"]:
+        for way in ("mps", "60 %", "80 %"):
+            cell(f"{kind} without", way, [kind], interactive=False)
+    for way in ("slices", "mps", "60 %", "80 %"):
+        cell("all three without", way, KINDS["all three"], interactive=False)
+    for row, kinds in KINDS.items():
+        for way in ways:
+            if time.monotonic() - trial.start < trial.arguments.limit - 20:
+                cell(row, way, kinds)
+    mps.stop()
+    trial.result["rows"] = rows
+
+
+def main():
+    trial = Trial("latency", __doc__, lambda parser: (
+        parser.add_argument("--hardware", action="store_true", help="what GPU and MPS do by themselves"),
+        parser.add_argument("--seconds", type=float, default=2.5, help="how long each is measured")))
+    if trial.arguments.hardware:
+        hardware(trial, trial.arguments.seconds)
+    trial.finish()
+
+
+main()
