@@ -157,11 +157,17 @@ fn naked(text: &mut String, name: &str, slots: &str, index: usize) {
     .expect(WRITES);
 }
 
-/// How a gated function's arguments are passed on. `None`: the function is not gated, since it waits, or its
-/// header is not known, or it takes a number that no general register holds (those set up texture
-/// references and old launches, and touch no memory).
+/// Whether work is done when a function returns: the program has synchronised.
+fn synchronises(function: &DriverFunction) -> bool {
+    function.name.contains("Synchronize")
+}
+
+/// How the arguments of a function that is called, not jumped to, are passed on. `None`: its header is not
+/// known, or it takes a number that no general register holds (those set up texture references and old
+/// launches, and touch no memory), or it only asks whether something is done.
 fn arguments(function: &DriverFunction) -> Option<Vec<&'static str>> {
-    if !function.declared || waiting().contains(&function.name) {
+    let jumps = waiting().contains(&function.name) && !synchronises(function);
+    if !function.declared || jumps {
         return None;
     }
     let types = function.params.iter().map(|param| match param.ty {
@@ -207,15 +213,33 @@ fn stream(function: &DriverFunction) -> Option<String> {
 fn launch(function: &DriverFunction, stream: &str) -> Option<String> {
     let sized = |name: &str| function.params.iter().position(|param| param.name == name);
     if function.name.starts_with("cuLaunchKernelEx") {
-        return Some(format!("crate::graphs::launched_as(gpu, {stream}, a0)"));
+        return Some(format!("crate::graphs::launched_as(gpu, {stream}, a0, a1)"));
     }
     let (grid, block) = (sized("gridDimX")?, sized("blockDimX")?);
     let three = |at: usize| format!("[a{at} as u32, a{} as u32, a{} as u32]", at + 1, at + 2);
     Some(format!(
-        "crate::graphs::launched(gpu, {stream}, {}, {})",
+        "crate::graphs::launched(gpu, {stream}, a0, {}, {})",
         three(grid),
         three(block)
     ))
+}
+
+/// Bytes from which a copy or set is held as a launch is.
+const LARGE: u64 = 1 << 20;
+
+/// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and sets
+/// of one size if they are large.
+fn pace(function: &DriverFunction, stream: &str) -> String {
+    let paced = "mgb_core::pace::before_launch(crate::stream_activity::current_gpu);\n    ";
+    let size = ["ByteCount", "N"]
+        .iter()
+        .find_map(|name| function.params.iter().position(|param| param.name == *name));
+    if launch(function, stream).is_some() {
+        return paced.to_owned();
+    }
+    size.map_or_else(String::new, |at| {
+        format!("if a{at} >= {LARGE} {{\n    {paced}}}\n    ")
+    })
 }
 
 /// Whether the driver may take memory of its own in the call: for what it makes or loads then, a kernel's
@@ -251,6 +275,9 @@ fn call(text: &mut String, function: &DriverFunction, types: &[&str]) {
         list(&|at, _| format!("a{at}")),
         list(&|_, ty| ty.to_owned()),
     );
+    if waiting().contains(&name) {
+        return waits(text, name, [&declared, &named, &passed]);
+    }
     let once = format!(
         "let _inside = mgb_core::gate::enter();\n    \
          // SAFETY: as the caller of this function promises.\n    \
@@ -278,7 +305,14 @@ fn call(text: &mut String, function: &DriverFunction, types: &[&str]) {
                      else if code == mgb_core::mps::REFUSED {{\n    crate::notice::refused_by_mps();\n    }}"
                 ),
             };
-            format!("let code = {{\n    {inside}\n    }};\n    {noted}\n    code")
+            let pace = pace(function, &stream);
+            // A copy that is not asynchronous is done when it returns.
+            let done = if function.name.starts_with("cuMemcpy") && !function.name.contains("Async") {
+                "mgb_core::urgent::synchronised();\n    "
+            } else {
+                ""
+            };
+            format!("{pace}let code = {{\n    {inside}\n    }};\n    {noted}\n    {done}code")
         }
     };
     writeln!(
@@ -289,6 +323,20 @@ fn call(text: &mut String, function: &DriverFunction, types: &[&str]) {
          // SAFETY: the driver's function of this name takes the same words.\n    \
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
          {hold}{result}\n}}"
+    )
+    .expect(WRITES);
+}
+
+/// A call of a function that returns when work is done: outside the gate, which others may close meanwhile.
+fn waits(text: &mut String, name: &str, [declared, named, passed]: [&str; 3]) {
+    writeln!(
+        text,
+        "#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}({declared}) -> mgb_abi::error::Code {{\n    \
+         type Native = unsafe extern \"C\" fn({passed}) -> mgb_abi::error::Code;\n    \
+         let address = crate::driver::address(crate::names::index::{name});\n    \
+         // SAFETY: the driver's function of this name takes the same words, as the caller promises.\n    \
+         let code = unsafe {{ std::mem::transmute::<*const c_void, Native>(address)({named}) }};\n    \
+         mgb_core::urgent::synchronised();\n    code\n}}"
     )
     .expect(WRITES);
 }

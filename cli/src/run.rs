@@ -13,7 +13,7 @@ use mgb_command::machine::Machine;
 use mgb_command::prefix::Prefix;
 use mgb_core::mps;
 use mgb_interface::{Policy, Queue};
-use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
+use mgb_probe::{BeginRequest, Class, Client, Grant, Hello, Need, Refusal, need};
 use serde::{Deserialize, Serialize};
 
 use crate::program::{self, ProgramError};
@@ -30,6 +30,7 @@ Examples:
   mgb run ./app 1000
   mgb run --need 12GiB ./not-rebuilt --batch 32
   mgb run --gpus 2 torchrun --nproc-per-node 2 train.py
+  mgb run --latency python3 serve.py
 
 Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
 pub struct Args {
@@ -40,6 +41,9 @@ pub struct Args {
     /// With --need it takes that much on each of them.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
+    /// Somebody waits for what the program computes: its work goes before that of batch programs.
+    #[arg(long)]
+    latency: bool,
     #[arg(
         help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()),
         long,
@@ -107,6 +111,9 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let machine = Machine::find(&prefix)?;
     machine.notice();
     machine.apply(command);
+    if args.latency {
+        command.env(mgb_probe::CLASS, Class::Latency.name());
+    }
     if std::env::var_os("MGB").is_some_and(|value| value == "off") {
         return Ok(());
     }
@@ -238,12 +245,11 @@ fn confine(command: &mut Command, hello: &Hello, grants: &[Grant]) -> anyhow::Re
         .env("CUDA_VISIBLE_DEVICES", names(hello, &gpus)?)
         .env("MGB", "off");
     let outside = mps::why_program_outside(Path::new(command.get_program()));
-    if let Some(pipe) = mps::folder(hello.mps_pipe.as_deref(), outside.as_deref()) {
-        command.env(mps::PIPE, pipe);
-        if let Some(why) = outside {
-            mgb_stderr::say!("mgb: {}", mps::notice(&why));
-        }
+    let variables = mps::variables(hello, outside.as_deref(), |name| std::env::var_os(name));
+    if let Some(why) = outside.filter(|_| !variables.is_empty()) {
+        mgb_stderr::say!("mgb: {}", mps::notice(&why));
     }
+    command.envs(variables);
     Ok(())
 }
 

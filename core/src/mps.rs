@@ -4,7 +4,7 @@
 //! even where it never runs, and a program that checks no errors goes on with wrong results. Outside MPS it
 //! works as natively, and its kernels take turns with those of the programs beside it.
 
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,10 @@ use object::{Endianness, ReadCache, ReadRef, elf};
 pub const SETTING: &str = "MGB_MPS";
 /// Where the driver looks for MPS when it is initialised.
 pub const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
+/// How the driver says MPS a client's priority: 0 is normal, 1 is below that.
+pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
+/// How it says the percentage of the multiprocessors that a client has at most.
+pub const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 /// No folder, so that the driver finds no MPS there, nor another one in its usual place.
 pub const NO_PIPE: &str = "/dev/null";
 /// CUDA's `CUDA_ERROR_CDP_NOT_SUPPORTED` and `cudaErrorCdpNotSupported`.
@@ -50,6 +54,33 @@ pub fn is_used(hello: &Hello) -> bool {
 /// reason to stay outside. None: there is no MPS, and the driver is left alone.
 pub fn folder<'a>(pipe: Option<&'a str>, outside: Option<&str>) -> Option<&'a str> {
     pipe.map(|pipe| if outside.is_some() { NO_PIPE } else { pipe })
+}
+
+/// The variables that have the driver join MPS as mgbd wants it, for a process that may have a reason to stay
+/// outside. What `own` says of a percentage holds where it is less than mgbd's.
+pub fn variables(
+    hello: &Hello,
+    outside: Option<&str>,
+    own: impl Fn(&str) -> Option<OsString>,
+) -> Vec<(&'static str, String)> {
+    let Some(folder) = folder(hello.mps_pipe.as_deref(), outside) else {
+        return Vec::new();
+    };
+    let client = hello.mps_client;
+    // A percentage that is no number the driver does not take either.
+    let own = own(PERCENTAGE).and_then(|own| own.to_str()?.trim().parse::<f64>().ok());
+    let least = |most: u32| own.is_none_or(|own| own > f64::from(most)).then_some(most);
+    [
+        Some((PIPE, folder.to_owned())),
+        client.priority.map(|priority| (PRIORITY, priority.to_string())),
+        client
+            .percentage
+            .and_then(least)
+            .map(|most| (PERCENTAGE, most.to_string())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What people are told once about a process that stays outside.
@@ -128,6 +159,8 @@ fn libraries() -> Vec<PathBuf> {
 mod tests {
     use std::process::Command;
 
+    use mgb_probe::MpsClient;
+
     use super::*;
 
     fn build(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -167,6 +200,35 @@ mod tests {
         assert_eq!(folder(Some("/run/mps"), Some("why")), Some(NO_PIPE));
         assert_eq!((folder(None, None), folder(None, Some("why"))), (None, None));
         assert!(!Path::new(NO_PIPE).is_dir());
+    }
+
+    fn hello(mps_client: MpsClient) -> Hello {
+        let text = r#"{"version":0,"policy":"","queue":"","mps_pipe":"/run/mps","mps_note":null,"gpus":[],
+            "mgbd_pid":1,"view":null}"#;
+        let hello: Hello = serde_json::from_str(text).unwrap();
+        Hello { mps_client, ..hello }
+    }
+
+    #[test]
+    fn a_client_has_no_more_than_its_own_percentage() {
+        let batch = hello(MpsClient {
+            priority: Some(1),
+            percentage: Some(90),
+        });
+        let given = |own: Option<&str>| {
+            let variables = variables(&batch, None, |_| own.map(OsString::from));
+            variables.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(given(None), ["/run/mps", "1", "90"]);
+        assert_eq!(given(Some("95.5")), ["/run/mps", "1", "90"]);
+        assert_eq!(given(Some("30")), ["/run/mps", "1"]);
+        assert_eq!(given(Some("most")), ["/run/mps", "1", "90"]);
+        assert_eq!(variables(&hello(MpsClient::default()), None, |_| None).len(), 1);
+        let none = Hello {
+            mps_pipe: None,
+            ..batch
+        };
+        assert!(variables(&none, None, |_| None).is_empty());
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use mgb_probe::wire::{GpuWords, MAX_GPUS};
 
+use crate::urgent;
+
 /// [`GpuWords::given`]: nothing is under way.
 const NOTHING: u64 = 0;
 /// [`GpuWords::given`]: there may be work; other values are marks of waiting threads.
@@ -65,6 +67,7 @@ fn new(gpu: u32) -> &'static AtomicBool {
 pub fn note(number: u32) {
     gpu(number).given.store(SOMETHING, Ordering::Release);
     new(number).store(true, Ordering::Release);
+    urgent::begins(number);
 }
 
 /// A kernel of so many warps was launched on the GPU.
@@ -115,22 +118,21 @@ pub fn is_unchanged(number: u32, mark: u64) -> bool {
 
 /// A wait for all work of a GPU.
 pub struct Wait {
-    gpu: &'static GpuWords,
+    number: u32,
     mark: u64,
 }
 
 /// A wait for all work of the GPU begins.
 pub fn wait(number: u32) -> Wait {
-    let gpu = gpu(number);
+    let given = &gpu(number).given;
     let mark = NEXT_MARK.fetch_add(1, Ordering::Relaxed);
-    let before = gpu.given.load(Ordering::Acquire);
+    let before = given.load(Ordering::Acquire);
     let marked = before != NOTHING
-        && gpu
-            .given
+        && given
             .compare_exchange(before, mark, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
     Wait {
-        gpu,
+        number,
         mark: if marked { mark } else { NOTHING },
     }
 }
@@ -139,10 +141,13 @@ impl Wait {
     /// Everything that had been given is done.
     pub fn over(self) {
         if self.mark != NOTHING {
-            let _ = self
-                .gpu
-                .given
-                .compare_exchange(self.mark, NOTHING, Ordering::AcqRel, Ordering::Relaxed);
+            let given = &gpu(self.number).given;
+            if given
+                .compare_exchange(self.mark, NOTHING, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                urgent::over(self.number);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use mgb_abi::graph::{
     GraphInstantiateParams, GraphNodeParams, INSTANTIATE_UPLOAD, MemAllocNodeParams, NODE_MEM_ALLOC,
 };
 use mgb_abi::launch::DriverLaunchConfig;
-use mgb_core::captures;
+use mgb_core::{captures, pace};
 use parking_lot::RwLock;
 
 use crate::calls::{Code, GraphNode, Stream, driver};
@@ -29,7 +29,10 @@ static KERNELS: RwLock<Option<HashMap<usize, Kernels>>> = RwLock::new(None);
 
 /// A kernel was handed to the stream, on this GPU.
 #[inline]
-pub fn launched(gpu: u32, stream: Stream, grid: [u32; 3], block: [u32; 3]) {
+pub fn launched(gpu: u32, stream: Stream, kernel: u64, grid: [u32; 3], block: [u32; 3]) {
+    pace::launched(gpu, stream, || {
+        pace::key(kernel, grid.map(u64::from).into_iter().fold(1, u64::wrapping_mul))
+    });
     if !captures::any() || !driver().is_capturing(stream) {
         kernels::launched(gpu, 1, Warps::of(grid, block));
     }
@@ -37,10 +40,10 @@ pub fn launched(gpu: u32, stream: Stream, grid: [u32; 3], block: [u32; 3]) {
 
 /// A kernel was launched by a function that takes a `CUlaunchConfig`.
 #[inline]
-pub fn launched_as(gpu: u32, stream: Stream, config: u64) {
+pub fn launched_as(gpu: u32, stream: Stream, config: u64, kernel: u64) {
     // SAFETY: null, or a whole structure: CUDA's contract of the functions that take one.
     if let Some(config) = unsafe { (config as usize as *const DriverLaunchConfig).as_ref() } {
-        launched(gpu, stream, config.grid.array(), config.block.array());
+        launched(gpu, stream, kernel, config.grid.array(), config.block.array());
     }
 }
 
@@ -50,6 +53,7 @@ fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
     if captures::any() && driver().is_capturing(stream) {
         return;
     }
+    pace::launched(gpu, stream, || pace::key(instance as u64, 0));
     let known = KERNELS
         .read()
         .as_ref()
@@ -302,11 +306,13 @@ own! {
     }
 
     fn cuGraphLaunch(instance: usize, stream: Stream) |native| {
+        pace::before_launch(stream_activity::current_gpu);
         let code = graph_memory::run(instance, stream, || native(instance, stream));
         launched_instance(code, instance, stream)
     }
 
     fn cuGraphLaunch_ptsz(instance: usize, stream: Stream) |native| {
+        pace::before_launch(stream_activity::current_gpu);
         let code = graph_memory::run(instance, per_thread(stream), || native(instance, stream));
         launched_instance(code, instance, per_thread(stream))
     }

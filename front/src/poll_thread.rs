@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mgb_core::notice;
-use mgb_core::{files, mps, work};
+use mgb_core::{files, mps, pace, urgent, work};
 use parking_lot::Mutex;
 
 use crate::stream_activity::Looks;
-use crate::{fault, live_contexts, session, sources, stream_activity};
+use crate::{calls, fault, live_contexts, session, sources, stream_activity};
 
 /// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -30,6 +30,8 @@ pub fn start() {
     }
     ONCE.call_once(|| {
         work::publish(session.client.published().gpus());
+        pace::obey(session.client.pace(), || Some(calls::driver()));
+        urgent::turn_on(session.client);
         if mps::why_outside().is_some() {
             // Its kernels have the whole GPU while it is their turn.
             session

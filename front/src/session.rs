@@ -80,17 +80,20 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise
         let before = std::env::var_os(VISIBLE);
         set(VISIBLE, Some(OsString::from(names.join(","))));
         let outside = mps::why_outside();
-        if let Some(pipe) = mps::folder(client.hello().mps_pipe.as_deref(), outside) {
-            set(mps::PIPE, Some(OsString::from(pipe)));
-            if let Some(why) = outside {
-                notice::once("outside", format_args!("{}", mps::notice(why)));
-            }
+        let variables = mps::variables(client.hello(), outside, |name| std::env::var_os(name));
+        if let Some(why) = outside.filter(|_| !variables.is_empty()) {
+            notice::once("outside", format_args!("{}", mps::notice(why)));
+        }
+        let percentage = std::env::var_os(mps::PERCENTAGE);
+        for (name, value) in variables {
+            set(name, Some(OsString::from(value)));
         }
         let turn = client.turn(false);
         initialise(true);
         drop(turn);
         // The driver has read it; programs that this one starts ask for themselves.
         set(VISIBLE, before);
+        set(mps::PERCENTAGE, percentage);
         session
     });
     STARTS.set(false);

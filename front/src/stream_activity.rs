@@ -138,7 +138,8 @@ fn mark(stream: Stream) -> Option<u32> {
     gpu
 }
 
-fn current_gpu() -> Option<u32> {
+/// The GPU of the current device.
+pub fn current_gpu() -> Option<u32> {
     room::gpu(driver().device().ok()?)
 }
 

@@ -126,14 +126,15 @@ impl Binder for Lazy {
 
     fn before_cuda(&self, hello: &Hello) {
         let outside = mps::why_outside();
-        if let Some(folder) = mps::folder(hello.mps_pipe.as_deref(), outside) {
+        let variables = mps::variables(hello, outside, |name| std::env::var_os(name));
+        if let Some(why) = outside.filter(|_| !variables.is_empty()) {
+            notice::once("outside", format_args!("{}", mps::notice(why)));
+        }
+        for (name, value) in variables {
             // SAFETY: the process's first GPU op; the driver, which reads it, is not loaded yet. A thread
             // that reads the environment by itself at this moment is the program's own risk, as with any
             // setenv of a library.
-            unsafe { std::env::set_var(mps::PIPE, folder) };
-            if let Some(why) = outside {
-                notice::once("outside", format_args!("{}", mps::notice(why)));
-            }
+            unsafe { std::env::set_var(name, value) };
         }
     }
 

@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
-use mgb_core::gate;
-use mgb_core::work;
+use mgb_core::{gate, pace, urgent, work};
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
-use crate::{foreign_cuda, probe_callbacks, restrict};
+use crate::{driver_start, foreign_cuda, probe_callbacks, restrict};
 
 /// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
 /// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.
@@ -74,6 +73,10 @@ fn connect() {
     let connected = session::client().is_some();
     if let Some(words) = session::gpu_words() {
         work::publish(words);
+    }
+    if let Some(client) = session::client() {
+        pace::obey(client.pace(), || driver_start::get().ok());
+        urgent::turn_on(client);
     }
     session::note_connected(connected, connected && foreign_cuda::calls_driver());
 }

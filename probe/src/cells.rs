@@ -225,7 +225,7 @@ impl Cells {
         Ok(reply)
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // The counter cannot overflow: 2^64 - 2 calls. An interrupted write is
         // the one thing to repeat.
         while rustix::io::write(self.doorbell.as_fd(), &1u64.to_ne_bytes()) == Err(Errno::INTR) {}

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::begin_request::{BeginRequest, priority};
 use crate::binder::binder;
 use crate::cells::{Cells, Gone, Wish};
+use crate::class::Class;
 use crate::connect::{self, ConnectError};
 use crate::devices::ProcessGpus;
 use crate::hello::Hello;
@@ -40,10 +41,28 @@ pub struct Client {
     forks: u32,
 }
 
+/// Why a program that others wait for is a batch program all the same.
+fn not_latency(hello: &Hello) -> &'static str {
+    match hello.class {
+        Some(_) => {
+            "the user may run no latency programs on this node, so this one is a batch program: an administrator \
+             can allow it, by `latency` in the quotas"
+        }
+        None => {
+            "mgbd knows no latency programs yet, so this one is a batch program: it is older than the program"
+        }
+    }
+}
+
 impl Client {
     /// Connects to the `mgbd` that listens at `path`, as one more client of it.
     pub fn connect(path: &Path) -> Result<Client, ConnectError> {
-        Client::open(path, 0, connect::HELLO_TIMEOUT)
+        Client::connect_as(path, Class::of_process())
+    }
+
+    /// As [`Client::connect`], as a program of this class.
+    pub fn connect_as(path: &Path, class: Class) -> Result<Client, ConnectError> {
+        Client::open(path, 0, class, connect::HELLO_TIMEOUT)
     }
 
     /// Connects only to look: [`Client::hello`] and [`Client::status`].
@@ -53,13 +72,16 @@ impl Client {
 
     /// As [`Client::observe`], for who may wait so long alone.
     pub fn observe_within(path: &Path, within: Duration) -> Result<Client, ConnectError> {
-        Client::open(path, wire::CAP_OBSERVER, within)
+        Client::open(path, wire::CAP_OBSERVER, Class::Batch, within)
     }
 
-    fn open(path: &Path, caps: u64, within: Duration) -> Result<Client, ConnectError> {
-        let (cells, hello) = connect::open(path, caps, within)?;
+    fn open(path: &Path, caps: u64, class: Class, within: Duration) -> Result<Client, ConnectError> {
+        let (cells, hello) = connect::open(path, caps, class, within)?;
         let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let devices = ProcessGpus::of(list.as_deref(), &hello);
+        if class == Class::Latency && hello.class != Some(class) {
+            mgb_stderr::say!("mgb: {}", not_latency(&hello));
+        }
         Ok(Client {
             visible: AtomicU64::new(devices.mask()),
             devices,
@@ -354,6 +376,26 @@ impl Client {
     /// Where the process says what it maps and launches.
     pub fn published(&self) -> &Published {
         Published::new(&self.cells.channel().published)
+    }
+
+    /// What `mgbd` says of this client's launches.
+    pub fn pace(&self) -> &wire::PaceWords {
+        &self.cells.channel().pace
+    }
+
+    /// Says whether the process, which others wait for, has work on the GPU, and rings `mgbd`, if it has said
+    /// otherwise before.
+    pub fn set_urgent(&self, gpu: u32, is_urgent: bool) {
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        let urgent = &self.cells.channel().published.urgent;
+        let before = if is_urgent {
+            urgent.fetch_or(bit, Ordering::AcqRel)
+        } else {
+            urgent.fetch_and(!bit, Ordering::AcqRel)
+        };
+        if (before & bit != 0) != is_urgent {
+            self.cells.ring();
+        }
     }
 
     /// The node as `mgbd` sees it now.

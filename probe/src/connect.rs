@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use crate::cells::Cells;
+use crate::class::Class;
 use crate::hello::{Hello, HelloAnswer};
 use crate::job::job;
 use crate::mapping::Mapping;
@@ -79,14 +80,19 @@ pub enum ConnectError {
 const TRIES: u32 = 5;
 
 /// Connects, makes the channel and says hello, all within that time.
-pub(crate) fn open(path: &Path, caps: u64, within: Duration) -> Result<(Cells, Hello), ConnectError> {
+pub(crate) fn open(
+    path: &Path,
+    caps: u64,
+    class: Class,
+    within: Duration,
+) -> Result<(Cells, Hello), ConnectError> {
     let limit = Limit {
         within,
         until: Instant::now() + within,
     };
     let mut tries = 1;
     loop {
-        match open_once(path, caps, limit) {
+        match open_once(path, caps, class, limit) {
             Err(ConnectError::HungUp(_)) if tries < TRIES => tries += 1,
             // It listened a moment ago: its successor's socket is about to take that place.
             Err(ConnectError::NotRunning(_)) if tries > 1 && tries < TRIES => {
@@ -118,7 +124,7 @@ impl Limit {
     }
 }
 
-fn open_once(path: &Path, caps: u64, limit: Limit) -> Result<(Cells, Hello), ConnectError> {
+fn open_once(path: &Path, caps: u64, class: Class, limit: Limit) -> Result<(Cells, Hello), ConnectError> {
     let failed = |what| {
         move |error| ConnectError::System {
             what,
@@ -133,6 +139,9 @@ fn open_once(path: &Path, caps: u64, limit: Limit) -> Result<(Cells, Hello), Con
     rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
         .map_err(failed("seal the channel"))?;
     let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).map_err(failed("map the channel"))?;
+    if let Some(channel) = mapping.shared::<wire::Channel>() {
+        channel.published.set_class(class);
+    }
     let doorbell =
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("make the doorbell"))?;
     send_opening(&socket, caps, &memory, &doorbell).map_err(|error| match error {

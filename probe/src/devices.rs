@@ -89,7 +89,7 @@ impl ProcessGpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hello::{Gpu, Multiprocessors};
+    use crate::hello::{Gpu, MpsClient, Multiprocessors};
 
     fn hello(node_indices: &[u32]) -> Hello {
         let gpu = |(index, &node_index): (usize, &u32)| Gpu {
@@ -118,6 +118,8 @@ mod tests {
             queue: String::new(),
             mps_pipe: None,
             mps_note: None,
+            mps_client: MpsClient::default(),
+            class: None,
             gpus: node_indices.iter().enumerate().map(gpu).collect(),
             mgbd_pid: 1,
             client_pid: None,

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::class::Class;
+
 /// The multiprocessors of a GPU, and what each of them holds at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Multiprocessors {
@@ -54,6 +56,17 @@ pub struct Gpu {
     pub multiprocessors: Multiprocessors,
 }
 
+/// What MPS is told of a client before its driver is initialised; it cannot be changed later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MpsClient {
+    /// Its priority: 0 is normal, 1 is below that. `None`: as the environment says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// The percentage of a GPU's multiprocessors that it has at most. `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentage: Option<u32>,
+}
+
 /// What `mgbd` answers to a client's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -65,6 +78,12 @@ pub struct Hello {
     pub queue: String,
     /// Folder to put into `CUDA_MPS_PIPE_DIRECTORY` before `cuInit`.
     pub mps_pipe: Option<String>,
+    /// How the client is to join MPS, where there is one.
+    #[serde(default)]
+    pub mps_client: MpsClient,
+    /// The class that the client has with mgbd; `None` from an mgbd that knows no classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// Why there is no MPS, where there is none.
     pub mps_note: Option<String>,
     /// The GPUs that grants may name.

@@ -27,6 +27,7 @@ pub mod byte_size;
 pub mod cancel;
 pub mod capi;
 mod cells;
+mod class;
 mod client;
 pub mod clock;
 mod connect;
@@ -58,10 +59,11 @@ pub mod wire;
 pub use adaptive_wait::Spin;
 pub use begin_request::BeginRequest;
 pub use binder::{Binder, Constraints, Site, binder, set_binder};
+pub use class::{CLASS, Class};
 pub use client::{Client, Turn};
 pub use connect::ConnectError;
 pub use control::{Changed, OrderError, Processes};
-pub use hello::{Gpu, Hello, Multiprocessors};
+pub use hello::{Gpu, Hello, MpsClient, Multiprocessors};
 pub use job::{
     GPUS, JOB, NEED_MARK, has_several_gpus, job, job_number, new_job, slurm_job, slurm_step, slurm_whole,
 };

@@ -28,6 +28,7 @@ pub mod ledger;
 pub mod log;
 pub mod node;
 mod note;
+pub mod pace;
 pub mod policies;
 pub mod quota;
 pub mod seccomp;

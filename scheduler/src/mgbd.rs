@@ -112,6 +112,9 @@ struct Options {
     /// Move a task at random every so many milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true)]
     move_every: Option<u64>,
+    /// Hold launches on GPUs that change at random every so many milliseconds, for tests
+    #[arg(long, value_name = "MS", hide = true)]
+    hold_every: Option<u64>,
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
     #[arg(long, value_name = "SIZE", value_parser = byte_size::parse)]
     swap_memory: Option<u64>,
@@ -127,6 +130,10 @@ struct Options {
     /// otherwise, and only say so
     #[arg(long)]
     no_health_drain: bool,
+    /// Keep so many percent of each GPU's multiprocessors from batch programs that begin while a latency
+    /// program is there; what runs keeps what it has
+    #[arg(long, value_name = "PERCENT", default_value_t = daemon::LATENCY_RESERVE, value_parser = clap::value_parser!(u32).range(0..=50))]
+    latency_reserve: u32,
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
@@ -360,6 +367,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         evicts: (!options.no_swap).then_some(options.evict_by),
         moves: !options.no_move,
         shuffles: options.move_every.map(Duration::from_millis),
+        shakes: options.hold_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
         overhead_limit: options.overhead_limit.map(|bytes| OverheadLimit {
             bytes,
@@ -371,6 +379,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
             .map(Duration::from_secs)
             .or(options.again.then_some(LINGERING)),
         mps: !options.no_mps,
+        latency_reserve: options.latency_reserve,
         past: options.past.unwrap_or(usual.past),
         socket: usual.socket,
         holder: Some(program),

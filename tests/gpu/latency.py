@@ -88,12 +88,48 @@ def hardware(trial, seconds):
     trial.result["rows"] = rows
 
 
+def classes(trial, seconds):
+    """The interactive program as one that others wait for, beside batch programs under MGB."""
+    rows = {}
+
+    def cell(row, way, kinds, rebuilt, latency, interactive=True):
+        folder = trial.prefix / "benches" / ("mgb" if rebuilt else "plain")
+        environment = trial.environment(MGB="require") if rebuilt else trial.front()
+        time_s = ["--seconds", seconds]
+        own = environment | ({"MGB_CLASS": "latency"} if latency else {})
+        programs = [([folder / "interactive", *time_s], own)] if interactive else []
+        programs += [([folder / "saturate", kind, *time_s], environment) for kind in kinds]
+        results = together(trial, programs, seconds)
+        units = {r["kind"]: round(r["units"] / r["seconds"], 1) for r in results if r and "kind" in r}
+        waits = next(([r["p50_ms"], r["p99_ms"], r["worst_ms"]] for r in results if r and "p50_ms" in r), None)
+        rows.setdefault(row, {})[way] = {"ms": waits, "units_per_s": units}
+        print(f"{row:28} {way:24} {waits} {units}", flush=True)
+
+    for reserve in trial.arguments.reserves:
+        trial.mgbd(options=["--latency-reserve", str(reserve)])
+        for rebuilt in (False, True):
+            name = f"{'rebuilt' if rebuilt else 'front'}, {reserve} %"
+            cell("interactive alone", name, [], rebuilt, True)
+            if reserve == trial.arguments.reserves[0]:
+                for kind in KINDS["all three"] + ["short", "blocks20", "blocks2000", "tiny"]:
+                    cell(f"{kind} without", name, [kind], rebuilt, False, interactive=False)
+                cell("all three without", name, KINDS["all three"], rebuilt, False, interactive=False)
+            for row, kinds in KINDS.items():
+                if time.monotonic() - trial.start < trial.arguments.limit - 20:
+                    cell(row, name, kinds, rebuilt, True)
+        trial.stop_mgbd()
+    trial.result["rows"] = rows
+
+
 def main():
     trial = Trial("latency", __doc__, lambda parser: (
         parser.add_argument("--hardware", action="store_true", help="what GPU and MPS do by themselves"),
+        parser.add_argument("--reserves", type=int, nargs="*", default=[10, 0], help="values of --latency-reserve"),
         parser.add_argument("--seconds", type=float, default=2.5, help="how long each is measured")))
     if trial.arguments.hardware:
         hardware(trial, trial.arguments.seconds)
+    else:
+        classes(trial, trial.arguments.seconds)
     trial.finish()
 
 

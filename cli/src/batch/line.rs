@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use mgb_probe::byte_size;
+use mgb_probe::{Class, byte_size};
 
 /// What makes a shell read the rest of a line.
 const SHELL: &str = "sh:";
@@ -13,6 +13,8 @@ const SHELL: &str = "sh:";
 const NEED: &str = "need=";
 /// What begins with a number of GPUs.
 const GPUS: &str = "gpus=";
+/// What begins with a class.
+const CLASS: &str = "class=";
 /// Most GPUs of a job.
 const MAX_GPUS: u32 = 64;
 
@@ -67,6 +69,12 @@ impl JobLine {
                     return Err("gpus= is given twice".to_owned());
                 }
                 line.gpus = Some(count(&value_of(word)?)?);
+            } else if word.starts_with(CLASS) {
+                let value = value_of(word)?;
+                let class = Class::named(&value)
+                    .ok_or_else(|| format!("class={value} is neither latency nor batch"))?;
+                line.environment
+                    .push((mgb_probe::CLASS.to_owned(), class.name().to_owned()));
             } else if let Some(name) = assigned(word) {
                 line.environment.push((name.to_owned(), value_of(word)?));
             } else {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use mgb_command::table::{Table, plural, span};
+use mgb_probe::Class;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{
     Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
@@ -143,6 +144,10 @@ fn tasks(tasks: &[TaskView]) -> Table {
     // Where anybody's is limited.
     let time = tasks.iter().any(|task| task.most_time_ms.is_some());
     let time = if time { &["time"][..] } else { &[] };
+    let any_latency = tasks.iter().any(|task| task.class == Class::Latency);
+    let class = if any_latency { &["class"][..] } else { &[] };
+    let any_paused = tasks.iter().any(|task| task.paused_ms > 0);
+    let paused = if any_paused { &["paused"][..] } else { &[] };
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let any_user = user::are_several(living.map(|task| task.uid));
@@ -150,14 +155,16 @@ fn tasks(tasks: &[TaskView]) -> Table {
     let head = [
         &["gpu", "pid"][..],
         user,
+        class,
         &["state"],
         sizes,
         &["warps", "age"],
+        paused,
         time,
         &["task"],
     ]
     .concat();
-    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"]].concat();
+    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"], paused].concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
@@ -188,8 +195,14 @@ fn tasks(tasks: &[TaskView]) -> Table {
         let state = [state.to_owned()];
         let time = (!time.is_empty()).then(|| time_of(task));
         let age = [task.warps.to_string(), span(task.age_ms)];
-        let last = age.into_iter().chain(time).chain([task.label.clone()]);
-        let first = first.into_iter().chain(user).chain(state);
+        let paused = any_paused.then(|| span(task.paused_ms));
+        let last = age
+            .into_iter()
+            .chain(paused)
+            .chain(time)
+            .chain([task.label.clone()]);
+        let class = any_latency.then(|| task.class.name().to_owned());
+        let first = first.into_iter().chain(user).chain(class).chain(state);
         table.row(first.chain(sizes).chain(in_host).chain(last));
     }
     table
@@ -396,6 +409,18 @@ mod tests {
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts by flexgpu, up 1 min"));
         view.evicts_by = None;
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts nothing, up 1 min"));
+    }
+
+    #[test]
+    fn people_see_who_is_waited_for_and_whose_launches_are_held() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        view.tasks[0].paused_ms = 2_500;
+        view.tasks[1].class = Class::Latency;
+        let text = text(&view);
+        let line = |with: &str| text.lines().find(|line| line.contains(with)).unwrap_or_default();
+        assert!(line("100").contains("batch    running"), "{text}");
+        assert!(line("100").contains("1.5 s   2.5 s  va.cu:main"), "{text}");
+        assert!(line("grow").contains("latency  reclaiming"), "{text}");
     }
 
     #[test]

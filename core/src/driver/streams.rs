@@ -1,5 +1,7 @@
 //! Streams and events.
 
+use std::time::Duration;
+
 use mgb_abi::error::Code;
 use mgb_abi::stream::{EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 
@@ -36,6 +38,26 @@ impl Driver {
             self.end_event(event);
         }
         written(event, code)
+    }
+
+    /// An event of the thread's context that notes the time when it passes.
+    pub fn timed_event(&self) -> Result<Event, Code> {
+        let mut event = 0;
+        let code = call!(self.cuEventCreate(&mut event, 0));
+        written(event, code)
+    }
+
+    /// Puts an event at the present end of a stream of the event's context.
+    pub fn record_again(&self, event: Event, stream: Stream) -> Code {
+        call!(self.cuEventRecord(event, stream))
+    }
+
+    /// The time from one event to another, both of which have passed and note the time.
+    pub fn elapsed(&self, first: Event, second: Event) -> Option<Duration> {
+        let mut milliseconds = 0.0;
+        let code = call!(self.cuEventElapsedTime(&mut milliseconds, first, second));
+        let seconds = (code == Code::SUCCESS).then_some(f64::from(milliseconds) / 1000.0)?;
+        Duration::try_from_secs_f64(seconds).ok()
     }
 
     /// Whether an event has passed: [`Code::SUCCESS`] if so, [`Code::NOT_READY`] if not.

@@ -106,6 +106,7 @@ table! {
         cuEventCreate(*mut Event, c_uint);
         cuEventRecord(Event, Stream);
         cuEventQuery(Event);
+        cuEventElapsedTime(*mut f32, Event, Event);
         cuEventDestroy_v2(Event);
 
         cuMemPoolGetAttribute(usize, c_uint, *mut u64);

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::stream::EVENT_EXTERNAL;
+use mgb_core::urgent;
 
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
@@ -124,7 +125,11 @@ pub unsafe fn done(native: unsafe extern "C" fn(EventHandle) -> Code, event: Eve
         return passthrough::run_blind(|| unsafe { native(event) });
     }
     // SAFETY: `own::done` passes the runtime's event for the program's: contract of `cudaEventQuery`.
-    own::done(event, |event| unsafe { native(event) })
+    let answer = own::done(event, |event| unsafe { native(event) });
+    if answer == Ok(Code::SUCCESS) {
+        urgent::synchronised();
+    }
+    answer
 }
 
 /// `cudaEventElapsedTime`.

@@ -11,6 +11,7 @@ use mgb_abi::graph::{
     GraphInstantiateParams, INSTANTIATE_UPLOAD, MemAllocNodeParams, NODE_GRAPH, NODE_MEM_ALLOC, NODE_MEM_FREE,
 };
 use mgb_abi::pool::MemAccessDesc;
+use mgb_core::pace;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
@@ -370,6 +371,7 @@ type Run = unsafe extern "C" fn(ExecHandle, Stream) -> Code;
 /// # Safety
 /// The arguments meet the contract of `cudaGraphLaunch`.
 pub unsafe fn run(native: Run, exec: ExecHandle, stream: Stream) -> Answer {
+    pace::before_launch(super::launch::current_gpu);
     with_memory(exec, || {
         // SAFETY: the program's graph, and the runtime's stream for the program's: contract of
         // `cudaGraphLaunch`.

@@ -6,7 +6,7 @@ use std::sync::Once;
 use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
 };
-use mgb_core::gate;
+use mgb_core::{gate, pace};
 
 use super::attempts::Attempts;
 use super::{colocation, driver_memory, peers, run};
@@ -72,10 +72,12 @@ pub unsafe fn kernel(
     stream: Stream,
 ) -> Answer {
     launch(grid, block, shared, || {
-        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
-        // `cudaLaunchKernel`.
-        on(stream, |stream| unsafe {
-            native(kernel, grid, block, arguments, shared, stream)
+        on(stream, |stream| {
+            // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+            // `cudaLaunchKernel`.
+            let code = unsafe { native(kernel, grid, block, arguments, shared, stream) };
+            note(code, stream, kernel, grid);
+            code
         })
     })
 }
@@ -99,12 +101,19 @@ pub unsafe fn kernel_ex(
     launch(read.grid, read.block, read.shared, || {
         // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of
         // `cudaLaunchKernelExC`.
-        unsafe { configured(read, |config| native(config, kernel, arguments)) }
+        unsafe {
+            configured(read, |config| {
+                let code = native(config, kernel, arguments);
+                note(code, (*config).stream, kernel, read.grid);
+                code
+            })
+        }
     })
 }
 
 #[inline]
 fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> Answer {
+    pace::before_launch(current_gpu);
     let (hint, ready) = thread::with(|thread| {
         let hint = thread.take_hint();
         let ready = known(thread, hint).and_then(|known| {
@@ -123,6 +132,24 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> An
         return driver_memory::again(key, || slow(hint, grid, block, shared, &call));
     }
     answer
+}
+
+/// A kernel was launched in the runtime's stream, on the thread's GPU.
+#[inline]
+fn note(code: Code, stream: Stream, kernel: *const c_void, grid: Dim3) {
+    if code.is_success()
+        && pace::is_any()
+        && let Some(gpu) = current_gpu()
+    {
+        pace::launched(gpu, stream as usize, || pace::key(kernel as u64, grid.product()));
+    }
+}
+
+/// The GPU that a launch is likely to be on: that of the current device.
+pub fn current_gpu() -> Option<u32> {
+    let lazy = state::lazy_shared().filter(|lazy| lazy.is_bound());
+    lazy.map(|lazy| lazy.placement().0)
+        .or_else(|| state::lock().bound_gpu(state::current()))
 }
 
 /// The task, if it can be found without a lock.

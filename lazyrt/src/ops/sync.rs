@@ -4,6 +4,8 @@
 //! What the current device's streams were given may run on a GPU of another device. So all GPUs are waited
 //! for, and an error counts unless its GPU is another device's: each device has its own errors.
 
+use mgb_core::urgent;
+
 use crate::code::{Answer, Code, Own};
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
@@ -17,6 +19,9 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     let answer = on_all(device::synchronize);
     super::sources::settle_all();
+    if answer.is_success() {
+        urgent::synchronised();
+    }
     Ok(answer)
 }
 
@@ -62,12 +67,20 @@ fn without_error(wait: impl FnOnce() -> Answer) -> Code {
     }
 }
 
-/// `cudaStreamSynchronize` and `cudaStreamQuery`.
+/// `cudaStreamSynchronize` and `cudaStreamQuery`: a program may ask again and again until its work is done.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaStreamSynchronize`.
 pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     thread::with(|thread| thread.take_hint());
+    let answer = wait_for(native, stream);
+    if answer == Ok(Code::SUCCESS) {
+        urgent::synchronised();
+    }
+    answer
+}
+
+fn wait_for(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     if stream as usize > LAST_DEFAULT {
         // SAFETY: `stream` is the program's, or the runtime's for it: contract of `cudaStreamSynchronize`.
         let call = |stream| unsafe { native(stream) };

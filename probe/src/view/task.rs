@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::class::Class;
 use crate::lenient::{Grows, may_be_word, word};
 use crate::limited::Limited;
 
@@ -75,6 +76,12 @@ pub struct TaskView {
     /// As many as it may have; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_time_ms: Option<u64>,
+    /// The class of its process.
+    #[serde(default, deserialize_with = "word")]
+    pub class: Class,
+    /// Milliseconds for which its process says that launches of its were held, for programs that others wait for.
+    #[serde(default)]
+    pub paused_ms: u64,
 }
 
 impl TaskView {
@@ -180,6 +187,10 @@ pub struct SuspendedView {
 
 impl Grows for TaskState {
     const UNKNOWN: TaskState = TaskState::Unknown;
+}
+
+impl Grows for Class {
+    const UNKNOWN: Class = Class::Batch;
 }
 
 impl Grows for WaitsFor {

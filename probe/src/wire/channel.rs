@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
 use super::order::OrderWords;
+use super::pace::PaceWords;
+use crate::class::Class;
 use crate::mapping::SharedLayout;
 use crate::sync;
 
@@ -36,6 +38,20 @@ pub struct Channel {
     pub published: PublishedWords,
     /// The cells of the calls, one per thread that waits.
     pub cells: [Cell; CELLS],
+    /// What `mgbd` says of the client's launches.
+    pub pace: PaceWords,
+}
+
+impl PublishedWords {
+    /// The class that the client says it has.
+    pub fn class(&self) -> Class {
+        Class::of_word(self.class.load(Ordering::Relaxed))
+    }
+
+    /// The client says its class, before anything else.
+    pub(crate) fn set_class(&self, class: Class) {
+        self.class.store(class.word(), Ordering::Relaxed);
+    }
 }
 
 /// What a client publishes, by GPU index. See [`crate::Published`].
@@ -45,7 +61,11 @@ pub struct PublishedWords {
     pub changes: AtomicU64,
     /// Bit n: the process has a context on GPU n.
     pub contexts: AtomicU64,
-    reserved: [AtomicU64; 6],
+    /// The class of the process: see [`crate::Class`]. It stands there before the process says hello.
+    pub(crate) class: AtomicU64,
+    /// Bit n: a process of the class that others wait for has work on GPU n.
+    pub urgent: AtomicU64,
+    reserved: [AtomicU64; 4],
     /// Each GPU's own.
     pub gpus: [GpuWords; MAX_GPUS],
 }
@@ -102,7 +122,7 @@ const _: () = {
     assert!(size_of::<GpuWords>() == 64);
     assert!(size_of::<OrderWords>() == 64);
     assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
-    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320);
+    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320 + 64);
     assert!(size_of::<Channel>() <= super::opening::CHANNEL_BYTES);
     assert!(std::mem::offset_of!(Channel, published) == 256);
     assert!(std::mem::offset_of!(Channel, cells) == 4416);

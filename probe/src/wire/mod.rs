@@ -17,6 +17,7 @@ mod channel;
 pub mod offer;
 mod opening;
 pub mod order;
+mod pace;
 mod reply;
 mod request;
 pub mod state;
@@ -26,10 +27,11 @@ mod words;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
-    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION, VERSION,
-    WITHDRAWS,
+    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, PACES, SECTION,
+    VERSION, WITHDRAWS,
 };
 pub use order::{AGENT, EndsFor, Order, OrderWords};
+pub use pace::PaceWords;
 pub use reply::Reply;
 pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgb_probe::Class;
 use mgb_probe::view::{OwnerView, QuotasView};
 
 use crate::daemon::lookups::Lookups;
 use crate::daemon::quota_file::QuotaFile;
 use crate::gpu_set::GpuSet;
-use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
+use crate::quota::{Account, MAX_LATENCY_PERCENT};
 
 /// The users' accounts.
 pub(crate) struct Accounts {
@@ -54,13 +55,28 @@ impl Accounts {
         self.quotas.is_unknown(uid)
     }
 
-    /// What holds for a user. Of several users none raises a priority by himself.
+    /// What holds for a user. Of several users none raises a priority by himself, nor takes time from others.
     pub(crate) fn account(&self, uid: u32) -> Account {
         let mut account = self.quotas.account(uid);
         if self.are_several {
             account.most_priority.get_or_insert(0);
         }
+        let latency = if self.are_several { 0 } else { MAX_LATENCY_PERCENT };
+        account.latency_percent.get_or_insert(latency);
         account
+    }
+
+    /// The class that a user's program has which says that it is of this one.
+    pub(crate) fn class(&self, uid: u32, said: Class) -> Class {
+        match said {
+            Class::Latency if self.latency_percent(uid) == 0 => Class::Batch,
+            said => said,
+        }
+    }
+
+    /// How many percent of a GPU's time a user's latency programs may take from batch programs.
+    pub(crate) fn latency_percent(&self, uid: u32) -> u32 {
+        self.account(uid).latency_percent.unwrap_or(0)
     }
 
     /// The GPUs that a user may use; `None`: all.

@@ -24,6 +24,9 @@ pub struct OverheadLimit {
     pub ends: bool,
 }
 
+/// The percentage of the multiprocessors that is kept from batch programs beside latency programs.
+pub const LATENCY_RESERVE: u32 = 10;
+
 /// The settings of an `mgbd`.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -51,6 +54,8 @@ pub struct Config {
     pub moves: bool,
     /// For tests: they are moved at random, one so often.
     pub shuffles: Option<Duration>,
+    /// How often the GPUs change, at random, on which batch programs are held: for tests.
+    pub shakes: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
     /// Whether GPUs that fail by the driver's word are drained.
@@ -61,6 +66,9 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// Has an MPS control daemon of its own.
     pub mps: bool,
+    /// The percentage of each GPU's multiprocessors that is kept from batch programs which begin while a latency
+    /// program is there.
+    pub latency_reserve: u32,
     /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
     /// `None`: nothing does, and there is no MPS.
     pub holder: Option<PathBuf>,
@@ -95,11 +103,13 @@ impl Config {
             evicts: Some(EvictionRule::Pays),
             moves: true,
             shuffles: None,
+            shakes: None,
             swap_memory: None,
             drains_failing: true,
             overhead_limit: None,
             idle_exit: None,
             mps: true,
+            latency_reserve: LATENCY_RESERVE,
             holder: None,
             again: None,
             holder_line: None,

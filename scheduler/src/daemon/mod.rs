@@ -42,6 +42,7 @@ mod limits;
 )]
 mod lookups;
 mod monitor;
+mod paces;
 mod poll;
 mod process;
 mod quota_file;
@@ -55,7 +56,7 @@ mod view;
 use std::os::fd::OwnedFd;
 
 pub use accept::listener::{ListenError, Listener};
-pub use config::{Config, OverheadLimit, SUBORDINATES};
+pub use config::{Config, LATENCY_RESERVE, OverheadLimit, SUBORDINATES};
 pub use error::DaemonError;
 pub use server::Server;
 

@@ -9,6 +9,7 @@
 //! swap = "64GiB"       # host memory for what leaves GPUs
 //! waiting = 100        # tasks that wait to begin
 //! priority = 0         # the highest MGB_PRIORITY that counts
+//! latency = 30         # percent of a GPU's time that latency programs may take from batch; false: none
 //! time = "12h"         # how long a task may have its memory on a GPU
 //! end-late = false     # whether a process that has it for longer is ended
 //!
@@ -35,7 +36,7 @@ use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::Deserialize;
 
 use super::gpus::GpuRules;
-use super::{Account, Limits, Owner, time};
+use super::{Account, Limits, MAX_LATENCY_PERCENT, Owner, time};
 
 /// Why a file has no quotas.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,7 @@ struct WrittenEntry {
     swap: Option<Written>,
     waiting: Option<Written>,
     priority: Option<Written>,
+    latency: Option<WrittenLatency>,
     time: Option<Written>,
     end_late: Option<bool>,
     weight: Option<u32>,
@@ -81,6 +83,27 @@ struct WrittenEntry {
 enum WrittenAlone {
     May(bool),
     Number(Written),
+}
+
+/// How much of a GPU's time latency programs may take: a percentage, or whether there may be any.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+enum WrittenLatency {
+    May(bool),
+    Percent(u32),
+}
+
+impl WrittenLatency {
+    fn percent(self) -> Result<u32, String> {
+        match self {
+            WrittenLatency::May(false) => Ok(0),
+            WrittenLatency::May(true) => Ok(MAX_LATENCY_PERCENT),
+            WrittenLatency::Percent(percent) if percent <= MAX_LATENCY_PERCENT => Ok(percent),
+            WrittenLatency::Percent(percent) => Err(format!(
+                "latency is {percent}: batch programs keep half of each second, so {MAX_LATENCY_PERCENT} is the most"
+            )),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,6 +133,7 @@ struct QuotaEntry {
     swap: Said,
     waiting: Said,
     priority: Said,
+    latency: Option<u32>,
     /// How long a task may have its memory on a GPU, in milliseconds.
     time: Said,
     ends_late: Option<bool>,
@@ -142,6 +166,7 @@ impl QuotaEntry {
             swap: self.swap.or(default.swap),
             waiting: self.waiting.or(default.waiting),
             priority: self.priority.or(default.priority),
+            latency: self.latency.or(default.latency),
             time: self.time.or(default.time),
             ends_late: self.ends_late.or(default.ends_late),
             weight: self.weight.or(default.weight),
@@ -283,6 +308,7 @@ impl Quotas {
                 .clone()
                 .filter_map(|(_, said)| said.priority)
                 .max_by_key(most),
+            latency: of_groups.clone().filter_map(|(_, said)| said.latency).max(),
             time: of_groups
                 .clone()
                 .filter_map(|(_, said)| said.time)
@@ -302,6 +328,7 @@ impl Quotas {
             most_priority: user
                 .priority
                 .map(|most| u32::try_from(most.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
+            latency_percent: user.latency,
             most_time: user.time.flatten().map(Duration::from_millis),
             ends_late: user.ends_late == Some(true) && self.unknown.is_empty(),
             gpus: self.gpus.of(uid, groups),
@@ -328,6 +355,7 @@ fn entry(written: &WrittenEntry) -> Result<QuotaEntry, String> {
         swap: limit("swap", written.swap.as_ref(), bytes)?,
         waiting: limit("waiting", written.waiting.as_ref(), number)?,
         priority: limit("priority", written.priority.as_ref(), number)?,
+        latency: written.latency.map(WrittenLatency::percent).transpose()?,
         time: match &written.time {
             // Of what, nobody could say.
             Some(Written::Number(bare)) => Some(Some(

@@ -128,6 +128,10 @@ impl Limits {
     }
 }
 
+/// The most percent of a GPU's time that latency programs may take from batch programs, which keep half of each
+/// second.
+pub const MAX_LATENCY_PERCENT: u32 = 50;
+
 /// What holds for a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
@@ -140,6 +144,8 @@ pub struct Account {
     pub may_be_alone: bool,
     /// The highest priority that its tasks may have; `None`: that of whom mgbd serves.
     pub most_priority: Option<u32>,
+    /// How many percent of a GPU's time its latency programs may take from batch programs; `None`: not said.
+    pub latency_percent: Option<u32>,
     /// How long each of its tasks may have its memory on a GPU; `None`: any time.
     pub most_time: Option<Duration>,
     /// Whether a process of which a task has it for longer is ended.
@@ -157,6 +163,7 @@ impl Default for Account {
             weight: 1,
             may_be_alone: true,
             most_priority: None,
+            latency_percent: None,
             most_time: None,
             ends_late: false,
             gpus: GpuSet::ALL,

@@ -294,9 +294,20 @@ impl Daemon {
         self.client_of(&std::env::current_exe().unwrap(), script)
     }
 
+    /// As [`Daemon::client`], as a program that others wait for.
+    pub fn latency_client(&self, script: &str) -> ClientProcess {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env("MGB_CLASS", "latency");
+        self.start_client(command, script)
+    }
+
     /// As [`Daemon::client`], as a copy of this program.
     pub fn client_of(&self, program: &Path, script: &str) -> ClientProcess {
-        let mut child = Command::new(program)
+        self.start_client(Command::new(program), script)
+    }
+
+    fn start_client(&self, mut command: Command, script: &str) -> ClientProcess {
+        let mut child = command
             .args(["client_process", "--exact", "--nocapture", "--test-threads=1"])
             .env("MGB_TEST_SCRIPT", script)
             .env("MGB_TEST_MEMORY", self.folder.path().join("memory"))

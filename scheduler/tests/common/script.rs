@@ -12,7 +12,7 @@ use super::{MIB, go_file, memory_file, wait_for};
 /// Carries out the script in the environment. Words, each with its arguments: `connect` (which it does
 /// anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being
 /// listed by the driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH`
-/// (gives mgbd that file to keep), `busy` and `done` (with work), `turn` and `over` (at the driver), `await`
+/// (gives mgbd that file to keep), `busy` and `done` (with work), `urgent` (with work that others wait for), `paused MS` (for that long), `turn` and `over` (at the driver), `await`
 /// (until [`Daemon::go`](super::Daemon::go) says so), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
@@ -35,6 +35,8 @@ pub fn client_process() {
             "keep" => life.keep(words.next().unwrap()),
             "busy" => life.given(1),
             "done" => life.given(0),
+            "urgent" => life.urgent(),
+            "paused" => life.client.pace().note_held(Duration::from_millis(number())),
             "turn" => life.turn(),
             "over" => life.turn = None,
             "await" => life.wait_to_go(),
@@ -93,6 +95,10 @@ impl Life {
         let start = Instant::now();
         self.turn = Some(self.client.turn(false));
         say(&format!("turn after {} ms", start.elapsed().as_millis()));
+    }
+
+    fn urgent(&self) {
+        self.client.set_urgent(self.gpu(), true);
     }
 
     fn gpu(&self) -> u32 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mgb_probe::Class;
 use mgb_probe::view::{IdleView, JobView, OwnerView, TaskState, TaskView, WaitView, WaitsFor};
 
 use super::Broker;
@@ -88,6 +89,8 @@ impl Broker {
             age_ms: now.saturating_sub(task.granted).as_millis() as u64,
             time_ms: task.time(now).as_millis() as u64,
             most_time_ms: most_time.map(|most| most.as_millis() as u64),
+            class: Class::Batch,
+            paused_ms: 0,
         }
     }
 
@@ -244,6 +247,8 @@ fn reclaiming_view(entry: &Reclaiming, now: Duration) -> TaskView {
         age_ms: now.saturating_sub(entry.since).as_millis() as u64,
         time_ms: 0,
         most_time_ms: None,
+        class: Class::Batch,
+        paused_ms: 0,
     }
 }
 

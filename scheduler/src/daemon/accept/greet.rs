@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use mgb_interface::peer::{groups, is_of, is_over, peer, process};
+use mgb_probe::Class;
 use mgb_probe::hello::{Hello, HelloAnswer};
-use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, Channel, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -32,6 +33,8 @@ pub(crate) struct Guest {
     /// The memory that is mapped.
     pub(crate) memory: OwnedFd,
     pub(crate) observer: bool,
+    /// The class that it says it has.
+    pub(crate) class: Class,
     /// The job that it says it belongs to; 0: none.
     pub(crate) job: u64,
     /// The version of the protocol that both speak.
@@ -189,6 +192,8 @@ fn check(
     let mapping = ChannelMemory::new(&memory, true)
         .map_err(|error| Offence::System("failed to map its memory", error))?;
     let observer = opening.caps & CAP_OBSERVER != 0;
+    let channel = mapping.shared::<Channel>();
+    let class = channel.map_or(Class::Batch, |channel| channel.published.class());
     Ok(Guest {
         pid: pid.as_raw_nonzero().get() as u32,
         whose,
@@ -197,6 +202,7 @@ fn check(
         mapping,
         memory,
         observer,
+        class,
         job: opening.job,
         version,
     })

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use mgb_probe::Class;
 use mgb_probe::wire::{CELLS, Channel, EndsFor, Order, Reply, Request, offer, state};
 
 use crate::channel_memory::ChannelMemory;
@@ -58,6 +59,10 @@ pub(crate) struct Client {
     vain: u32,
     /// What it was told of others' waiting.
     wanted: bool,
+    /// What it was told of its launches: the GPUs where they are held, and where what is in flight is bounded.
+    paced: (u64, u64),
+    /// Where it said last that it has work that others wait for.
+    was_urgent: u64,
     /// Files that are to outlive it: see [`crate::daemon::client::client_fds`].
     pub(crate) kept: Vec<OwnedFd>,
 }
@@ -104,6 +109,8 @@ impl Client {
             anew: false,
             vain: 0,
             wanted: false,
+            paced: (0, 0),
+            was_urgent: 0,
             kept: Vec::new(),
         }
     }
@@ -136,9 +143,12 @@ impl Client {
             anew: false,
             vain: 0,
             wanted: false,
+            paced: (0, 0),
+            was_urgent: 0,
             kept: left.kept,
         };
         client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
+        client.paced = client.channel().pace.said();
         Ok(client)
     }
 
@@ -236,7 +246,12 @@ impl Client {
             self.busy |= bit;
             requests.push((at, request));
         }
+        let urgent = self.urgent();
+        let is_news = urgent != self.was_urgent;
+        self.was_urgent = urgent;
         self.vain = match requests.len() {
+            // What it has told may be over before it is looked at.
+            0 if is_news || self.class() == Class::Latency && self.vain >= FEW_VAIN => self.vain,
             0 if self.anew => self.vain + 1,
             some => self.vain.saturating_sub(some as u32),
         };
@@ -308,6 +323,35 @@ impl Client {
         let published = &self.channel().published;
         let changes = published.changes.load(Ordering::Acquire);
         (published.gpus[gpu].resident.load(Ordering::Acquire), changes)
+    }
+
+    /// The class that it says it has.
+    pub(crate) fn class(&self) -> Class {
+        self.channel().published.class()
+    }
+
+    /// Where it says that it has work that others wait for, one bit a GPU.
+    pub(crate) fn urgent(&self) -> u64 {
+        self.channel().published.urgent.load(Ordering::Acquire)
+    }
+
+    /// The GPUs on which it says it has a context, one bit each.
+    pub(crate) fn contexts(&self) -> u64 {
+        self.channel().published.contexts.load(Ordering::Acquire)
+    }
+
+    /// Tells it on which GPUs its launches are held, and on which what is in flight is bounded, if it was told
+    /// otherwise, or anew where something is held.
+    pub(crate) fn pace(&mut self, holds: u64, bounds: u64, anew: bool) {
+        if self.paced != (holds, holds | bounds) || anew && holds != 0 {
+            self.channel().pace.set(holds, bounds);
+            self.paced = (holds, holds | bounds);
+        }
+    }
+
+    /// For how long it says that launches of its were held.
+    pub(crate) fn held(&self) -> Duration {
+        self.channel().pace.held()
     }
 
     /// Publishes to the client whether any request waits.

@@ -67,6 +67,7 @@ impl Server {
         }
         let is_held = self.is_to_be_held(id, &guest);
         let view = self.view_of(guest.whose);
+        let (class, mps_client) = self.joins(guest.whose.account, guest.class);
         let Some(Connection { socket, .. }) = self.accept.guest(id) else {
             return;
         };
@@ -77,6 +78,8 @@ impl Server {
                 exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
                 numbering: self.broker.numbering((guest.whose.account, guest.job)),
                 usable: self.accounts.usable_by(guest.whose.account),
+                class: Some(class),
+                mps_client,
                 view,
                 ..self.hello.clone()
             };
@@ -115,6 +118,7 @@ impl Server {
             self.broker.identify(id, program);
         }
         self.clients.insert(Client::new(id, guest, socket, is_held));
+        self.notes_class(id);
         self.view.changed();
     }
 

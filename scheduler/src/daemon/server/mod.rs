@@ -15,6 +15,7 @@ mod files;
 mod hold;
 mod journal_write;
 mod late;
+mod pace;
 mod pause;
 mod quotas;
 mod recover;
@@ -44,6 +45,7 @@ use crate::daemon::error::DaemonError;
 use crate::daemon::history_file::HistoryFile;
 use crate::daemon::lookups::Lookups;
 use crate::daemon::monitor::Monitor;
+use crate::daemon::paces::Paces;
 use crate::daemon::poll::Poll;
 use crate::daemon::quota_file::QuotaFile;
 use crate::daemon::restart::Restart;
@@ -77,6 +79,7 @@ pub struct Server {
     clients: Clients,
     accounts: Accounts,
     rounds: Rounds,
+    paces: Paces,
     service: Service,
 }
 
@@ -119,6 +122,7 @@ impl Server {
             clients: Clients::new(node.as_ref(), descriptors / 2, start),
             accounts: Accounts::new(quotas, lookups, several),
             rounds: Rounds::new(),
+            paces: Paces::new(config.shakes),
             service: Service::default(),
             config,
             node,
@@ -247,6 +251,7 @@ impl Server {
         self.count_descriptors(now);
         self.end_pauses(now);
         self.drop_views(now);
+        self.pace(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
         let reclaiming = self
@@ -288,7 +293,7 @@ impl Server {
 
     pub(crate) fn show(&mut self, now: Duration) {
         let began = computed();
-        let view = node_view::node_view(
+        let mut view = node_view::node_view(
             &self.hello,
             &self.broker,
             self.monitor.gpus(),
@@ -297,6 +302,7 @@ impl Server {
             self.clients.offences(),
             now,
         );
+        self.show_paces(&mut view.tasks);
         let quotas = self.accounts.view(self.broker.owner_views());
         self.view.write(NodeView { quotas, ..view }, began, now);
     }

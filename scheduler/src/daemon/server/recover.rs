@@ -131,12 +131,15 @@ impl Server {
             .and_then(|()| self.watch(&line.doorbell, EventSource::Doorbell(id), poll::DOORBELL))
             .and_then(|()| self.watch(&line.socket, EventSource::Socket(id), poll::SOCKET))?;
         if !client.has_heard_hello() {
+            let (class, mps_client) = self.joins(known.uid, client.class());
             let hello = Hello {
                 version: known.version,
                 client_pid: Some(known.pid),
                 exchanged: None,
                 numbering: Vec::new(),
                 usable: self.accounts.usable_by(known.uid),
+                class: Some(class),
+                mps_client,
                 view: self.view.of(client.uid, client.reader).ok().map(|(name, _)| name),
                 ..self.hello.clone()
             };
@@ -150,5 +153,6 @@ impl Server {
         self.belongs_to(id, known.uid);
         self.broker.join(id, known.job);
         self.clients.insert_again(client, now);
+        self.notes_class(id);
     }
 }

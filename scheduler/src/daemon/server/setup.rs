@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use mgb_probe::{Hello, wire};
+use mgb_probe::{Hello, MpsClient, wire};
 use rustix::event::epoll::EventFlags;
 
 use crate::broker::ServingRules;
@@ -55,6 +55,8 @@ pub(crate) fn hello(config: &Config, node: &dyn NodeDriver, mps: MpsState, view:
         queue: config.queue.to_string(),
         mps_pipe: mps.pipe.map(|pipe| pipe.display().to_string()),
         mps_note: mps.note,
+        mps_client: MpsClient::default(),
+        class: None,
         gpus: node.gpus().to_vec(),
         mgbd_pid: std::process::id(),
         client_pid: None,

@@ -46,6 +46,7 @@ impl Server {
             self.broker.shuffles(),
             is_sampling.then_some(SAMPLE_INTERVAL),
             self.rounds.due_in(now),
+            self.paces.due_in(now),
             idle.map(ends_in),
         ]
         .into_iter()

@@ -1,0 +1,80 @@
+//! The class of a program: whether somebody waits for its results, or not.
+
+use serde::{Deserialize, Serialize};
+
+/// The variable that says it.
+pub const CLASS: &str = "MGB_CLASS";
+
+/// Whether somebody waits for a program's results as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Nobody does: all that counts is when it ends.
+    #[default]
+    Batch,
+    /// Somebody does: its work goes before that of batch programs.
+    Latency,
+}
+
+impl Class {
+    /// The class of this process, by [`CLASS`]. A value that is none is said, and counts as batch.
+    pub fn of_process() -> Class {
+        let Some(text) = std::env::var_os(CLASS).filter(|text| !text.is_empty()) else {
+            return Class::Batch;
+        };
+        text.to_str().and_then(Class::named).unwrap_or_else(|| {
+            mgb_stderr::say!(
+                "mgb: {CLASS}={} is neither latency nor batch; taken as batch",
+                text.display()
+            );
+            Class::Batch
+        })
+    }
+
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Class> {
+        [Class::Batch, Class::Latency]
+            .into_iter()
+            .find(|class| class.name() == name)
+    }
+
+    /// The name of the class.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Batch => "batch",
+            Class::Latency => "latency",
+        }
+    }
+
+    /// As it stands in a channel.
+    pub(crate) fn word(self) -> u64 {
+        match self {
+            Class::Batch => 0,
+            Class::Latency => 1,
+        }
+    }
+
+    /// What a channel's word stands for; what a newer client says by another is batch.
+    pub(crate) fn of_word(word: u64) -> Class {
+        if word == Class::Latency.word() {
+            Class::Latency
+        } else {
+            Class::Batch
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_has_a_name_and_a_word() {
+        for class in [Class::Batch, Class::Latency] {
+            assert_eq!(Class::named(class.name()), Some(class));
+            assert_eq!(Class::of_word(class.word()), class);
+        }
+        assert_eq!(Class::named("Latency"), None);
+        assert_eq!(Class::of_word(u64::MAX), Class::Batch);
+    }
+}

@@ -1,0 +1,84 @@
+//! Whose launches are held for whom: what latency programs say, and what batch programs are told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgb_probe::view::TaskView;
+use mgb_probe::{Class, MpsClient};
+
+use crate::client::ClientId;
+use crate::daemon::client::Client;
+use crate::daemon::server::Server;
+use crate::pace::LatencyProgram;
+
+impl Server {
+    /// The class of a user's program which says that it is of this one, and how it is to join MPS. Batch
+    /// programs are below latency programs there, and leave some multiprocessors to those that are here now.
+    pub(crate) fn joins(&self, uid: u32, said: Class) -> (Class, MpsClient) {
+        let class = self.accounts.class(uid, said);
+        let reserve = self.config.latency_reserve;
+        let mps_client = match class {
+            _ if self.hello.mps_pipe.is_none() => MpsClient::default(),
+            Class::Latency => MpsClient {
+                priority: Some(0),
+                percentage: None,
+            },
+            Class::Batch => MpsClient {
+                priority: Some(1),
+                percentage: (reserve > 0 && self.paces.has_latency()).then(|| 100 - reserve),
+            },
+        };
+        (class, mps_client)
+    }
+
+    /// A client has come, perhaps from another `mgbd`.
+    pub(crate) fn notes_class(&mut self, id: ClientId) {
+        let client = self.clients.get(&id);
+        if client.is_some_and(|client| !client.observer && client.class() == Class::Latency) {
+            self.paces.arrive(id);
+        }
+    }
+
+    /// The latency programs that are connected, as far as their users may have any.
+    fn latency_programs(&mut self) -> Vec<LatencyProgram> {
+        let (clients, accounts) = (&self.clients, &self.accounts);
+        let is_there = |id| clients.get(&id).is_some_and(|client| client.line.is_some());
+        let programs = self.paces.latency(is_there).filter_map(|id| clients.get(&id));
+        programs
+            .map(|client| LatencyProgram {
+                uid: client.uid,
+                percent: accounts.latency_percent(client.uid),
+                urgent: client.urgent(),
+                contexts: client.contexts(),
+            })
+            .collect()
+    }
+
+    /// Adds to tasks what their processes are, and for how long their launches were held.
+    pub(crate) fn show_paces(&self, tasks: &mut [TaskView]) {
+        let clients = self.clients.values().filter(|client| !client.observer);
+        let by_pid: BTreeMap<u32, &Client> = clients.map(|client| (client.pid, client)).collect();
+        for task in tasks {
+            if let Some(client) = by_pid.get(&task.pid) {
+                task.class = self.accounts.class(client.uid, client.class());
+                task.paused_ms = client.held().as_millis() as u64;
+            }
+        }
+    }
+
+    /// Tells batch programs what latency programs change for them.
+    pub(crate) fn pace(&mut self, now: Duration) {
+        if self.paces.are_none() {
+            return;
+        }
+        let programs = self.latency_programs();
+        let (paced, anew) = self.paces.step(&programs, now);
+        let accounts = &self.accounts;
+        for client in self.clients.values_mut().filter(|client| !client.observer) {
+            match accounts.class(client.uid, client.class()) {
+                Class::Batch => client.pace(paced.holds, paced.bounds, anew),
+                Class::Latency => client.pace(0, 0, false),
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Programs that others wait for, and what batch programs are told because of them.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::mps_daemon::MpsDaemon;
+use common::{Daemon, GpuSetting, MIB, wait_for};
+use mgb_probe::{Class, Client, MpsClient};
+
+/// Not a test: what the others start as client processes.
+#[test]
+fn client_process() {
+    common::client_process();
+}
+
+fn setting() -> GpuSetting {
+    GpuSetting::new(2, 100 * MIB, MIB)
+}
+
+/// An mgbd whose quotas say that.
+fn daemon_with(quotas: &str) -> (Daemon, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), quotas).unwrap();
+    let path = file.path().to_owned();
+    let daemon = Daemon::start_with(setting(), |config| config.quotas = Some(path));
+    (daemon, file)
+}
+
+fn client(daemon: &Daemon, class: Class) -> Client {
+    let client = Client::connect_as(&daemon.socket(), class).unwrap();
+    (0..2).for_each(|gpu| client.published().context_made(gpu));
+    client
+}
+
+fn is_held(client: &Client, gpu: u32) -> bool {
+    client.pace().hold(gpu).is_some()
+}
+
+#[test]
+fn batch_programs_are_held_while_one_that_others_wait_for_has_work() {
+    let daemon = Daemon::start(setting());
+    let batch = client(&daemon, Class::Batch);
+    assert!(!batch.pace().is_any());
+    let latency = client(&daemon, Class::Latency);
+    assert_eq!(
+        (batch.hello().class, latency.hello().class),
+        (Some(Class::Batch), Some(Class::Latency))
+    );
+    latency.set_urgent(1, true);
+    wait_for("a hold", || is_held(&batch, 1));
+    // Where nobody has work that others wait for, what is in flight is bounded, in case he gets some.
+    assert!(batch.pace().is_paced(0) && !is_held(&batch, 0));
+    // A second one that is no batch program is not held.
+    let second = client(&daemon, Class::Latency);
+    second.set_urgent(0, true);
+    wait_for("the second's hold", || is_held(&batch, 0));
+    assert!(!second.pace().is_any() && !latency.pace().is_any());
+    latency.set_urgent(1, false);
+    wait_for("the end of the hold", || !is_held(&batch, 1));
+    drop((latency, second));
+    wait_for("the end of all of it", || !batch.pace().is_any());
+}
+
+#[test]
+fn who_comes_later_is_held_as_well_and_others_see_it() {
+    let daemon = Daemon::start(setting());
+    let latency = client(&daemon, Class::Latency);
+    latency.set_urgent(0, true);
+    let held = client(&daemon, Class::Batch);
+    wait_for("a hold", || is_held(&held, 0));
+    let mut batch = daemon.client("begin 10 map 10 paused 1500 say up sleep 60000");
+    batch.until("up");
+    let view = daemon.wait_view("the task", |view| {
+        view.tasks.iter().any(|task| task.paused_ms == 1500)
+    });
+    assert_eq!(view.tasks[0].class, Class::Batch);
+    batch.kill();
+}
+
+#[test]
+fn a_hold_ends_with_the_process_that_it_is_for() {
+    let daemon = Daemon::start(setting());
+    let batch = client(&daemon, Class::Batch);
+    let mut latency = daemon.latency_client("begin 10 map 10 urgent say up sleep 60000");
+    latency.until("up");
+    let view = daemon.wait_view("its class", |view| {
+        view.tasks.iter().any(|task| task.class == Class::Latency)
+    });
+    let gpu = view.tasks[0].gpu;
+    wait_for("a hold", || is_held(&batch, gpu));
+    latency.kill();
+    wait_for("the end of the hold", || !batch.pace().is_any());
+    drop(batch);
+    daemon.check_empty();
+}
+
+#[test]
+fn who_is_never_idle_takes_no_more_than_his_part() {
+    let (daemon, _quotas) = daemon_with("[default]\nlatency = 10\n");
+    let (batch, latency) = (client(&daemon, Class::Batch), client(&daemon, Class::Latency));
+    latency.set_urgent(0, true);
+    for _ in 0..3 {
+        wait_for("a hold", || is_held(&batch, 0));
+        wait_for("a pause of the hold", || !is_held(&batch, 0));
+        assert!(batch.pace().is_paced(0));
+    }
+    // Whatever it says, it goes on, and so do others.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(300) {
+        latency.set_urgent(0, false);
+        latency.set_urgent(0, true);
+    }
+    let mut other = daemon.client("begin 10 map 10 unmap 10 end");
+    other.until("granted");
+    other.finish();
+    assert!(latency.is_connected());
+}
+
+#[test]
+fn whose_user_may_run_none_is_a_batch_program() {
+    let (daemon, _quotas) = daemon_with("[default]\nlatency = false\n");
+    let (batch, latency) = (client(&daemon, Class::Batch), client(&daemon, Class::Latency));
+    assert_eq!(latency.hello().class, Some(Class::Batch));
+    latency.set_urgent(0, true);
+    // The answer to a request comes behind whatever the ring could have caused.
+    let mut other = daemon.client("begin 10 map 10 unmap 10 end");
+    other.until("granted");
+    other.finish();
+    assert!(!batch.pace().is_any() && !latency.pace().is_any());
+}
+
+#[test]
+fn batch_programs_are_below_in_mps_and_leave_some_of_a_gpu() {
+    let mut mps = MpsDaemon::new();
+    mps.start();
+    let join = |class| Client::connect_as(&mps.daemon.socket(), class).unwrap();
+    let said = |client: &Client| client.hello().mps_client;
+    let below = |percentage| MpsClient {
+        priority: Some(1),
+        percentage,
+    };
+    let first = join(Class::Batch);
+    assert_eq!(said(&first), below(None));
+    let latency = join(Class::Latency);
+    let normal = MpsClient {
+        priority: Some(0),
+        percentage: None,
+    };
+    assert_eq!(said(&latency), normal);
+    assert_eq!(said(&join(Class::Batch)), below(Some(90)));
+    drop(latency);
+    wait_for("none to be left", || said(&join(Class::Batch)) == below(None));
+}
