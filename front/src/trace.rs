@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use mgb_core::mps;
 use mgb_core::swaps::{self, Watch};
+use mgb_core::{mps, pace};
 use mgb_probe::Grant;
 use mgb_probe::clock;
 use mgb_probe::trace::{self, Stretch, Swap, TaskTrace, TraceLine};
 use parking_lot::Mutex;
 
-use crate::{kernels, owner, program};
+use crate::{kernels, owner, program, session};
 
 /// A device's task.
 struct Record {
@@ -88,6 +88,9 @@ extern "C" fn at_exit() {
     let mut line = TraceLine::new(records.iter().map(entry).collect());
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
+    if let Some(session) = session::get() {
+        (line.class, line.paused_ns) = pace::for_trace(session.client);
+    }
     line.swapped = swaps::total();
     line.append();
 }

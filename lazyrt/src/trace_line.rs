@@ -1,7 +1,7 @@
 //! `MGB_TRACE`: one line of JSON per process, appended at its exit: what each task asked for and what it
 //! really took.
 
-use mgb_core::{mps, swaps};
+use mgb_core::{mps, pace, swaps};
 use mgb_probe::trace::{LazyRecord, Stretch, TaskLocation, TaskTrace, TraceLine, is_wanted};
 
 use crate::state::{self, ProcessState};
@@ -46,6 +46,9 @@ fn write(state: &mut ProcessState) {
     let mut line = TraceLine::new(tasks);
     line.open = foreign_cuda::reason();
     line.outside_mps = mps::why_outside();
+    if let Some(client) = session::client() {
+        (line.class, line.paused_ns) = pace::for_trace(client);
+    }
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();
     line.append();

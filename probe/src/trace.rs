@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
+use crate::class::Class;
 use crate::job::JOB;
 
 mod swap;
@@ -26,6 +27,10 @@ pub struct TraceLine {
     pub open: Option<String>,
     /// Why the process stayed outside mgbd's MPS, whether there is one or not.
     pub outside_mps: Option<&'static str>,
+    /// The class that it has with mgbd.
+    pub class: Class,
+    /// Nanoseconds for which launches of its were held, all threads together.
+    pub paused_ns: u64,
     /// The tasks that it began.
     pub tasks: Vec<TaskTrace>,
     /// What its lazy tasks allocated, in total.
@@ -114,6 +119,8 @@ impl TraceLine {
             program: name.unwrap_or_default(),
             open: None,
             outside_mps: None,
+            class: Class::Batch,
+            paused_ns: 0,
             tasks,
             lazy_record: None,
             swapped: None,

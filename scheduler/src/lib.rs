@@ -21,6 +21,7 @@ pub mod client;
 pub mod daemon;
 pub mod deadlock;
 pub mod eviction;
+pub mod fair;
 pub mod gpu_set;
 pub mod holder;
 pub mod journal;

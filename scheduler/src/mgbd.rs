@@ -112,6 +112,9 @@ struct Options {
     /// Move a task at random every so many milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true)]
     move_every: Option<u64>,
+    /// Leave the shares of programs on a GPU to MPS, also where one starves beside others
+    #[arg(long)]
+    no_fair: bool,
     /// Hold launches on GPUs that change at random every so many milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true)]
     hold_every: Option<u64>,
@@ -367,6 +370,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         evicts: (!options.no_swap).then_some(options.evict_by),
         moves: !options.no_move,
         shuffles: options.move_every.map(Duration::from_millis),
+        fair: !options.no_fair,
         shakes: options.hold_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
         overhead_limit: options.overhead_limit.map(|bytes| OverheadLimit {

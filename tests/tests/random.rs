@@ -60,6 +60,11 @@ impl RandomOptions {
         }
     }
 
+    /// Where programs leave their traces.
+    fn trace(node: &PrivateNode) -> PathBuf {
+        node.folder().join("trace")
+    }
+
     fn start(&self, node: &PrivateNode, mode: &str, (first, last): (u64, u64)) -> RunningProgram {
         let range = format!("{first}..{last}");
         let mut command = node.command(self.path(), &[&range]);
@@ -71,6 +76,7 @@ impl RandomOptions {
         command
             .args(self.flags)
             .env("MGB", mode)
+            .env("MGB_TRACE", RandomOptions::trace(node))
             .env("SOFTGPU_TIME", "off");
         if self.evict_every > 0 {
             command.env("MGB_EVICT_EVERY", self.evict_every.to_string());
@@ -80,10 +86,14 @@ impl RandomOptions {
 
     /// Plays all seeds natively and under MGB.
     fn play(&self, devices: &str) {
-        let node = PrivateNode::start(devices, "mgb");
+        self.play_on(&PrivateNode::start(devices, "mgb"));
+    }
+
+    /// The same on this node.
+    fn play_on(&self, node: &PrivateNode) {
         for slice in self.slices() {
-            let natively = answers(self.start(&node, "off", slice));
-            let shared = answers(self.start(&node, "require", slice));
+            let natively = answers(self.start(node, "off", slice));
+            let shared = answers(self.start(node, "require", slice));
             assert_eq!(natively, shared, "other answers under MGB");
         }
         node.wait_until_empty();
@@ -219,6 +229,40 @@ fn while_memory_leaves_one_device() {
 #[test]
 fn while_memory_leaves_two_devices() {
     evicted("random", "2x256MiB", &[]);
+}
+
+/// Plays seeds while launches are held on devices that change at random, and what is in flight is bounded.
+fn held(program: &'static str, devices: &str, evict_every: u32) {
+    let part = RandomOptions {
+        program,
+        flags: &[],
+        share: 10,
+        evict_every,
+    };
+    let mut node = PrivateNode::without_mgbd(devices);
+    node.start_mgbd_with("mgb", &["--hold-every", "2"]);
+    part.play_on(&node);
+    let trace = std::fs::read_to_string(RandomOptions::trace(&node)).expect("programs leave traces");
+    let lines = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let paused: u64 = lines.filter_map(|line| line["paused_ns"].as_u64()).sum();
+    assert!(paused > 1_000_000, "launches were held for {paused} ns in all");
+}
+
+#[test]
+fn while_launches_are_held() {
+    held("random", "2x256MiB", 0);
+}
+
+#[test]
+fn while_launches_are_held_and_memory_leaves() {
+    held("random", "2x256MiB", 2);
+}
+
+#[test]
+fn while_launches_are_held_behind_the_front() {
+    held(BEHIND_THE_FRONT, "2x256MiB", 0);
 }
 
 /// One seed again and again, which launches graphs of one device over memory of another from three threads: once

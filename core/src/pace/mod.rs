@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::wire::{MAX_GPUS, PaceWords};
+use mgb_probe::{Class, Client};
 use parking_lot::Mutex;
 
 use crate::captures;
@@ -170,6 +171,15 @@ fn admits(gpu: u32, now: Instant, is_late: bool) -> bool {
     admits || is_late
 }
 
+/// What the trace is to say: the class of the process, and the nanoseconds for which its launches were held.
+pub fn for_trace(client: &Client) -> (Class, u64) {
+    let paused = client.pace().held().as_nanos();
+    (
+        client.hello().class.unwrap_or_default(),
+        u64::try_from(paused).unwrap_or(u64::MAX),
+    )
+}
+
 /// Whether mgbd asks for anything. One plain load.
 #[inline]
 pub fn is_any() -> bool {
@@ -183,6 +193,7 @@ pub fn launched(gpu: u32, stream: usize, key: impl FnOnce() -> u64) {
         && words.is_any()
         && words.is_paced(gpu)
     {
+        words.note_launch();
         note_launch(gpu, stream, key());
     }
 }

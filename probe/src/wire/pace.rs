@@ -24,7 +24,9 @@ pub struct PaceWords {
     sleepers: sync::AtomicU32,
     /// Written by the client: nanoseconds for which launches of its were held, all threads together.
     held_ns: AtomicU64,
-    reserved: [AtomicU64; 3],
+    /// Written by the client: launches while they were paced.
+    launched: AtomicU64,
+    reserved: [AtomicU64; 2],
 }
 
 impl PaceWords {
@@ -59,6 +61,16 @@ impl PaceWords {
     pub fn note_held(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.held_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Something was launched on a GPU where launches are paced.
+    pub fn note_launch(&self) {
+        self.launched.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Launches so far on GPUs where they are paced, as the client says.
+    pub fn launched(&self) -> u64 {
+        self.launched.load(Ordering::Relaxed)
     }
 
     /// For how long the client says that launches of its were held.
@@ -108,7 +120,8 @@ mod tests {
             ends: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             held_ns: AtomicU64::new(0),
-            reserved: [const { AtomicU64::new(0) }; 3],
+            launched: AtomicU64::new(0),
+            reserved: [const { AtomicU64::new(0) }; 2],
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Config {
     pub moves: bool,
     /// For tests: they are moved at random, one so often.
     pub shuffles: Option<Duration>,
+    /// Whether batch programs that starve beside others on their GPU are helped.
+    pub fair: bool,
     /// How often the GPUs change, at random, on which batch programs are held: for tests.
     pub shakes: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
@@ -103,6 +105,7 @@ impl Config {
             evicts: Some(EvictionRule::Pays),
             moves: true,
             shuffles: None,
+            fair: true,
             shakes: None,
             swap_memory: None,
             drains_failing: true,

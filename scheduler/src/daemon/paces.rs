@@ -1,11 +1,17 @@
 //! The latency programs there are, and what batch programs were told because of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::fair::{Member, Shares};
 use crate::pace::{LatencyProgram, Paced, Pacing, RENEWAL_INTERVAL};
+
+/// How often it is looked whether batch programs have work side by side.
+const LOOK_INTERVAL: Duration = Duration::from_millis(150);
+/// A program that had work so lately has work: it may be between two kernels as it is looked at.
+const BUSY_TIME: Duration = Duration::from_millis(500);
 
 /// What batch programs are told, and by whom it is asked for.
 #[derive(Debug, Default)]
@@ -18,15 +24,23 @@ pub(crate) struct Paces {
     renewed: Duration,
     /// When to look again.
     due: Option<Duration>,
+    /// Shares among batch programs; `None`: they are left to MPS.
+    shares: Option<Shares>,
+    /// When batch programs were seen to have work last, and on which GPU.
+    busy: BTreeMap<ClientId, (u32, Duration)>,
+    /// When that is looked at next.
+    look_at: Duration,
     /// For tests: how often holds change at random, what they are, and since when.
     shakes: Option<Duration>,
     shaken: (u64, Duration),
 }
 
 impl Paces {
-    /// None yet. `shakes`: for tests, batch programs are held on GPUs that change at random so often.
-    pub(crate) fn new(shakes: Option<Duration>) -> Paces {
+    /// None yet. `fair`: batch programs are helped to their shares. `shakes`: for tests, batch programs are held on
+    /// GPUs that change at random so often.
+    pub(crate) fn new(fair: bool, shakes: Option<Duration>) -> Paces {
         Paces {
+            shares: fair.then(Shares::default),
             shakes,
             ..Paces::default()
         }
@@ -54,9 +68,53 @@ impl Paces {
         !self.latency.is_empty()
     }
 
-    /// Whether there is none, and nobody was told otherwise.
-    pub(crate) fn are_none(&self) -> bool {
-        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none()
+    /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.
+    pub(crate) fn are_none(&self, now: Duration) -> bool {
+        let looks = self.shares.is_some() && now >= self.look_at;
+        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none() && !looks
+    }
+
+    /// Looks at the shares of batch programs: each one's GPU, whether it has work there, and its launches.
+    pub(crate) fn share(&mut self, batch: impl Iterator<Item = (ClientId, u32, bool, u64)>, now: Duration) {
+        let Some(shares) = self.shares.as_mut().filter(|_| now >= self.look_at) else {
+            return;
+        };
+        let mut members = Vec::new();
+        let mut busy = BTreeMap::new();
+        for (client, gpu, has_work, launched) in batch {
+            let before = self.busy.get(&client).copied();
+            let seen = has_work.then_some((gpu, now)).or(before);
+            if let Some((gpu, at)) = seen.filter(|(_, at)| now.saturating_sub(*at) < BUSY_TIME) {
+                busy.insert(client, (gpu, at));
+                members.push(Member {
+                    client,
+                    gpu,
+                    launched,
+                });
+            }
+        }
+        self.busy = busy;
+        let due = shares.step(&members, now);
+        self.look_at = now + due.unwrap_or(LOOK_INTERVAL);
+    }
+
+    /// What a batch program on this GPU is told: what all are, and what its share asks for.
+    pub(crate) fn of(&self, client: ClientId, paced: Paced, now: Duration) -> Paced {
+        let Some((shares, (gpu, _))) = self.shares.as_ref().zip(self.busy.get(&client)) else {
+            return paced;
+        };
+        let own = shares.pace(*gpu, client, now);
+        let bit = 1u64.checked_shl(*gpu).unwrap_or(0);
+        Paced {
+            holds: paced.holds | if own.held { bit } else { 0 },
+            bounds: paced.bounds | if own.bounded { bit } else { 0 },
+        }
+    }
+
+    /// The share that a program was seen to have, in parts of what it would do alone.
+    pub(crate) fn share_of(&self, client: ClientId) -> Option<f64> {
+        let (gpu, _) = self.busy.get(&client)?;
+        self.shares.as_ref()?.share(*gpu, client)
     }
 
     /// Those of the latency programs that are there still.
@@ -83,6 +141,9 @@ impl Paces {
 
     /// How long until the next look; `None`: until something happens.
     pub(crate) fn due_in(&self, now: Duration) -> Option<Duration> {
-        self.due.map(|due| due.saturating_sub(now))
+        let shares = self.shares.as_ref().filter(|shares| shares.are_any());
+        let looks = shares.map(|_| self.look_at);
+        let due = [self.due, looks].into_iter().flatten().min();
+        due.map(|due| due.saturating_sub(now))
     }
 }

@@ -349,6 +349,11 @@ impl Client {
         }
     }
 
+    /// Launches of its, as long as they are paced.
+    pub(crate) fn launched(&self) -> u64 {
+        self.channel().pace.launched()
+    }
+
     /// For how long it says that launches of its were held.
     pub(crate) fn held(&self) -> Duration {
         self.channel().pace.held()

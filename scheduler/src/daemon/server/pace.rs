@@ -68,15 +68,28 @@ impl Server {
 
     /// Tells batch programs what latency programs change for them.
     pub(crate) fn pace(&mut self, now: Duration) {
-        if self.paces.are_none() {
+        if self.paces.are_none(now) {
             return;
         }
         let programs = self.latency_programs();
         let (paced, anew) = self.paces.step(&programs, now);
         let accounts = &self.accounts;
+        let batch = self.clients.values().filter_map(|client| {
+            let contexts = client.contexts();
+            let is_batch =
+                client.line.is_some() && accounts.class(client.uid, client.class()) == Class::Batch;
+            let gpu = contexts.trailing_zeros();
+            (is_batch && contexts.count_ones() == 1)
+                .then(|| (client.id, gpu, client.is_busy(gpu as usize), client.launched()))
+        });
+        self.paces.share(batch, now);
+        let paces = &self.paces;
         for client in self.clients.values_mut().filter(|client| !client.observer) {
             match accounts.class(client.uid, client.class()) {
-                Class::Batch => client.pace(paced.holds, paced.bounds, anew),
+                Class::Batch => {
+                    let own = paces.of(client.id, paced, now);
+                    client.pace(own.holds, own.bounds, anew);
+                }
                 Class::Latency => client.pace(0, 0, false),
             }
         }

@@ -1,0 +1,412 @@
+//! Fair shares among batch programs on one GPU: a pure function of what they have launched.
+//!
+//! A program that waits for each of its kernels loses against those that launch ahead: its kernels stand behind
+//! all of theirs. That it has work all the time says nothing about it, so how fast it goes is *probed*: for some
+//! milliseconds beside the others, and for some more alone. Where that shows that a program gets less than half of
+//! its share, the others are held for a part of the time, until it has most of its share.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::client::ClientId;
+
+/// A program that has work on a GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The client whose launches are counted.
+    pub client: ClientId,
+    /// The GPU where it has work, the only one on which it has a context.
+    pub gpu: u32,
+    /// Launches so far, counted as long as what is in flight is bounded.
+    pub launched: u64,
+}
+
+/// For so long programs have work side by side before they are probed, at first.
+const FIRST_INTERVAL: Duration = Duration::from_secs(2);
+/// Where all get their share they are probed after twice as long each time, up to this.
+const MAX_INTERVAL: Duration = Duration::from_secs(64);
+/// For so long somebody is helped before they are probed anew.
+const HELP_TIME: Duration = Duration::from_secs(5);
+/// What was in flight before is over then.
+const SETTLE_TIME: Duration = Duration::from_millis(10);
+/// How long programs are looked at beside each other, and each alone.
+const TOGETHER_TIME: Duration = Duration::from_millis(60);
+const ALONE_TIME: Duration = Duration::from_millis(16);
+/// Programs that are looked at alone in one probe: the others are held meanwhile, each for a bounded time.
+const MAX_PROBED: usize = 3;
+/// Fewer launches alone than that tell nothing.
+const MIN_LAUNCHES: u64 = 3;
+/// Whoever gets less than that part of its share is helped to its share.
+const STARVES: f64 = 0.5;
+/// The time in which others are held once for who is helped: what they have in flight takes the first milliseconds of
+/// each hold, and no hold is to last longer than clients let it.
+const HELP_PERIOD: Duration = Duration::from_millis(60);
+
+/// What a program on a GPU is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FairPace {
+    /// Its launches are held.
+    pub held: bool,
+    /// What it has in flight is bounded.
+    pub bounded: bool,
+}
+
+/// What is known of one program in a probe.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    together: f64,
+    alone: Option<f64>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Nothing is asked of anybody.
+    Rest { probe_at: Duration },
+    /// All run, and what is in flight is bounded.
+    Together {
+        counts_from: Option<Counts>,
+        until: Duration,
+    },
+    /// One runs.
+    Alone {
+        at: usize,
+        counts_from: Option<Counts>,
+        until: Duration,
+    },
+    /// One that starves is helped.
+    Help {
+        whom: ClientId,
+        part: f64,
+        until: Duration,
+        began: Duration,
+    },
+}
+
+/// Launches at a moment.
+#[derive(Clone, Debug)]
+struct Counts {
+    at: Duration,
+    launched: BTreeMap<ClientId, u64>,
+}
+
+impl Counts {
+    fn of(members: &[Member], at: Duration) -> Counts {
+        Counts {
+            at,
+            launched: members.iter().map(|one| (one.client, one.launched)).collect(),
+        }
+    }
+
+    /// Launches of a program since then, and for each second.
+    fn since(&self, one: &Member, now: Duration) -> (u64, f64) {
+        let before = self.launched.get(&one.client).copied().unwrap_or(one.launched);
+        let launches = one.launched.saturating_sub(before);
+        let seconds = now.saturating_sub(self.at).as_secs_f64().max(1e-6);
+        (launches, launches as f64 / seconds)
+    }
+}
+
+/// The programs on one GPU.
+#[derive(Debug)]
+struct GpuShares {
+    members: Vec<ClientId>,
+    phase: Phase,
+    interval: Duration,
+    rates: BTreeMap<ClientId, Rates>,
+    /// The share of each, as the last probe has shown it, in parts of all of the GPU.
+    shares: BTreeMap<ClientId, f64>,
+}
+
+impl GpuShares {
+    fn new(members: Vec<ClientId>, now: Duration) -> GpuShares {
+        GpuShares {
+            members,
+            phase: Phase::Rest {
+                probe_at: now + FIRST_INTERVAL,
+            },
+            interval: FIRST_INTERVAL,
+            rates: BTreeMap::new(),
+            shares: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on; when to look again, at the latest.
+    fn step(&mut self, members: &[Member], now: Duration) -> Option<Duration> {
+        loop {
+            match &mut self.phase {
+                Phase::Rest { probe_at } if now < *probe_at => return None,
+                Phase::Rest { .. } => {
+                    self.rates.clear();
+                    self.phase = Phase::Together {
+                        counts_from: None,
+                        until: now + SETTLE_TIME,
+                    };
+                }
+                Phase::Together { until, .. } | Phase::Alone { until, .. } if now < *until => {
+                    return Some(*until - now);
+                }
+                Phase::Together {
+                    counts_from: counts @ None,
+                    until,
+                } => {
+                    *counts = Some(Counts::of(members, now));
+                    *until = now + TOGETHER_TIME;
+                }
+                Phase::Together {
+                    counts_from: Some(counts),
+                    ..
+                } => {
+                    for one in members {
+                        self.rates.entry(one.client).or_default().together = counts.since(one, now).1;
+                    }
+                    self.phase = Phase::Alone {
+                        at: 0,
+                        counts_from: None,
+                        until: now + SETTLE_TIME,
+                    };
+                }
+                Phase::Alone {
+                    counts_from: counts @ None,
+                    until,
+                    ..
+                } => {
+                    *counts = Some(Counts::of(members, now));
+                    *until = now + ALONE_TIME;
+                }
+                Phase::Alone {
+                    at,
+                    counts_from: Some(counts),
+                    ..
+                } => {
+                    if let Some(one) = members.get(*at) {
+                        let (launches, rate) = counts.since(one, now);
+                        let rates = self.rates.entry(one.client).or_default();
+                        rates.alone = (launches >= MIN_LAUNCHES).then_some(rate);
+                    }
+                    let next = *at + 1;
+                    self.phase = if next < members.len().min(MAX_PROBED) {
+                        Phase::Alone {
+                            at: next,
+                            counts_from: None,
+                            until: now + SETTLE_TIME,
+                        }
+                    } else {
+                        self.judge(members.len(), now)
+                    };
+                }
+                Phase::Help { until, .. } if now >= *until => {
+                    self.phase = Phase::Rest { probe_at: now };
+                }
+                Phase::Help { part, began, .. } => return Some(until_turn(*part, *began, now)),
+            }
+        }
+    }
+
+    /// What follows from a probe.
+    fn judge(&mut self, count: usize, now: Duration) -> Phase {
+        let fair = 1.0 / count as f64;
+        let share = |rates: &Rates| Some(rates.together / rates.alone?);
+        let shares = self
+            .rates
+            .iter()
+            .filter_map(|(id, rates)| Some((*id, share(rates)?)));
+        self.shares = shares.collect();
+        let least = self.shares.iter().min_by(|one, other| one.1.total_cmp(other.1));
+        match least {
+            Some((&whom, &share)) if share < STARVES * fair => {
+                self.interval = FIRST_INTERVAL;
+                Phase::Help {
+                    whom,
+                    part: (fair - share) / (1.0 - share),
+                    until: now + HELP_TIME,
+                    began: now,
+                }
+            }
+            _ => {
+                self.interval = (self.interval * 2).min(MAX_INTERVAL);
+                Phase::Rest {
+                    probe_at: now + self.interval,
+                }
+            }
+        }
+    }
+
+    fn pace(&self, client: ClientId, now: Duration) -> FairPace {
+        match self.phase {
+            Phase::Rest { .. } => FairPace::default(),
+            Phase::Together { .. } => FairPace {
+                held: false,
+                bounded: true,
+            },
+            Phase::Alone { at, .. } => FairPace {
+                held: self.members.get(at) != Some(&client),
+                bounded: true,
+            },
+            Phase::Help {
+                whom, part, began, ..
+            } => FairPace {
+                held: whom != client && is_turn(part, began, now),
+                bounded: true,
+            },
+        }
+    }
+}
+
+/// Where in a period of help a moment lies.
+fn phase_of(began: Duration, now: Duration) -> Duration {
+    let nanoseconds = now.saturating_sub(began).as_nanos() % HELP_PERIOD.as_nanos();
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+/// Whether it is the turn of who is helped.
+fn is_turn(part: f64, began: Duration, now: Duration) -> bool {
+    phase_of(began, now) < HELP_PERIOD.mul_f64(part)
+}
+
+/// How long until that changes.
+fn until_turn(part: f64, began: Duration, now: Duration) -> Duration {
+    let phase = phase_of(began, now);
+    let end = HELP_PERIOD.mul_f64(part);
+    let next = if phase < end { end } else { HELP_PERIOD };
+    next - phase + Duration::from_micros(10)
+}
+
+/// The shares on all GPUs.
+#[derive(Debug, Default)]
+pub struct Shares(BTreeMap<u32, GpuShares>);
+
+impl Shares {
+    /// Goes on with those that have work now; in how long to look again at the latest, if anything is asked of
+    /// anybody.
+    pub fn step(&mut self, members: &[Member], now: Duration) -> Option<Duration> {
+        let mut by_gpu: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
+        for one in members {
+            by_gpu.entry(one.gpu).or_default().push(*one);
+        }
+        by_gpu.retain(|_, members| members.len() > 1);
+        self.0.retain(|gpu, _| by_gpu.contains_key(gpu));
+        let mut next = None;
+        for (gpu, members) in by_gpu {
+            let ids: Vec<ClientId> = members.iter().map(|one| one.client).collect();
+            let shares = self
+                .0
+                .entry(gpu)
+                .or_insert_with(|| GpuShares::new(ids.clone(), now));
+            if shares.members != ids {
+                *shares = GpuShares::new(ids, now);
+            }
+            let due = shares.step(&members, now);
+            next = [next, due].into_iter().flatten().min();
+        }
+        next
+    }
+
+    /// What a program on a GPU is told.
+    pub fn pace(&self, gpu: u32, client: ClientId, now: Duration) -> FairPace {
+        self.0
+            .get(&gpu)
+            .map_or_else(FairPace::default, |shares| shares.pace(client, now))
+    }
+
+    /// The part of what it would do alone that a program was seen to do beside the others.
+    pub fn share(&self, gpu: u32, client: ClientId) -> Option<f64> {
+        self.0.get(&gpu)?.shares.get(&client).copied()
+    }
+
+    /// Whether anything is asked of anybody.
+    pub fn are_any(&self) -> bool {
+        self.0
+            .values()
+            .any(|shares| !matches!(shares.phase, Phase::Rest { .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a minute on a GPU whose programs do so many launches a second, by who is let run; what each did, and
+    /// for how long it was held.
+    fn play(count: u64, rates: impl Fn(&[ClientId], ClientId) -> f64) -> Vec<(f64, f64)> {
+        let (mut shares, mut now) = (Shares::default(), Duration::ZERO);
+        let mut done = vec![(0.0, 0.0); count as usize];
+        let end = Duration::from_secs(60);
+        while now < end {
+            let members: Vec<Member> = (0..count)
+                .map(|client| Member {
+                    client,
+                    gpu: 3,
+                    launched: done[client as usize].0 as u64,
+                })
+                .collect();
+            let next = shares.step(&members, now).unwrap_or(Duration::from_millis(200));
+            assert!(!next.is_zero());
+            let seconds = next.as_secs_f64();
+            let is_held = |client: &ClientId| shares.pace(3, *client, now).held;
+            let running: Vec<ClientId> = (0..count).filter(|client| !is_held(client)).collect();
+            for client in 0..count {
+                let one = &mut done[client as usize];
+                if running.contains(&client) {
+                    one.0 += rates(&running, client) * seconds;
+                } else {
+                    one.1 += seconds;
+                }
+            }
+            now += next;
+        }
+        done.iter().map(|(did, held)| (did / 60.0, held / 60.0)).collect()
+    }
+
+    /// As measured on an H100: training that waits for each step, products, sweeps.
+    fn measured(running: &[ClientId], client: ClientId) -> f64 {
+        let alone = [1106.0, 735.0, 855.0];
+        let beside = [9.6, 431.0, 428.0];
+        if running.len() == 1 {
+            alone[client as usize]
+        } else {
+            beside[client as usize]
+        }
+    }
+
+    #[test]
+    fn who_starves_gets_most_of_its_share_and_the_others_lose_little() {
+        let did = play(3, measured);
+        assert!(did[0].0 > 0.27 * 1106.0, "{did:?}");
+        assert!(did[1].0 > 0.6 * 431.0 && did[2].0 > 0.6 * 428.0, "{did:?}");
+        // What a process lets itself be held for.
+        assert!(did.iter().all(|(_, held)| *held < 0.4), "{did:?}");
+    }
+
+    #[test]
+    fn where_all_get_their_share_next_to_nothing_is_held() {
+        let did = play(3, |running, _| 900.0 / running.len() as f64);
+        assert!(did.iter().all(|(_, held)| *held < 0.01), "{did:?}");
+        let did = play(2, |_, _| 500.0);
+        assert!(did.iter().all(|(did, _)| *did > 495.0), "{did:?}");
+    }
+
+    #[test]
+    fn one_alone_and_those_that_launch_nothing_are_left_alone() {
+        assert_eq!(play(1, |_, _| 100.0)[0].1, 0.0);
+        let did = play(2, |_, client| if client == 0 { 0.0 } else { 100.0 });
+        assert!(did.iter().all(|(_, held)| *held < 0.02), "{did:?}");
+    }
+
+    #[test]
+    fn who_comes_or_goes_begins_anew() {
+        let mut shares = Shares::default();
+        let member = |client| Member {
+            client,
+            gpu: 0,
+            launched: 0,
+        };
+        let at = Duration::from_millis;
+        assert_eq!(shares.step(&[member(1), member(2)], at(0)), None);
+        assert_eq!(shares.step(&[member(1), member(2)], at(2000)), Some(SETTLE_TIME));
+        assert!(shares.are_any() && shares.pace(0, 1, at(2000)).bounded);
+        assert_eq!(shares.step(&[member(1), member(3)], at(2001)), None);
+        assert!(!shares.are_any());
+        assert_eq!(shares.step(&[member(1)], at(9000)), None);
+        assert_eq!(shares.pace(0, 1, at(9000)), FairPace::default());
+    }
+}
