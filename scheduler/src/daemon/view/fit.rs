@@ -128,6 +128,8 @@ mod tests {
             age_ms: 1,
             time_ms: 1,
             most_time_ms: None,
+            deadline_ms: None,
+            ends_ms: None,
         }
     }
 
