@@ -2,6 +2,7 @@
 
 mod job_usage;
 mod overheads;
+mod progress;
 mod record;
 mod runs;
 mod tasks;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
+use super::progress::Progress;
 use super::record::RememberedTask;
 use crate::broker::program::ProgramId;
-use crate::broker::snapshot::WHOLE;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
@@ -76,20 +76,7 @@ struct RunningTask {
     kind: TaskKind,
     began_bytes: u64,
     grown_bytes: u64,
-    /// How long it has had work, when it was seen last.
-    worked: Duration,
-    /// Its age then.
-    seen: Duration,
-    /// How much of the time it had work then, in parts of [`WHOLE`].
-    part: u32,
-}
-
-impl RunningTask {
-    /// How long it has had work at that age.
-    fn worked(&self, age: Duration) -> Duration {
-        let since = age.saturating_sub(self.seen);
-        self.worked.saturating_add(since * self.part / WHOLE)
-    }
+    progress: Progress,
 }
 
 /// What tasks took when they ran before, by kind.
@@ -152,16 +139,13 @@ impl TaskHistory {
         let Some(whole) = worked.filter(|worked| !worked.is_zero()) else {
             return Some(lasted.saturating_sub(age));
         };
-        let left = 1.0 - run.worked(age).as_secs_f64() / whole.as_secs_f64();
-        Some(lasted.mul_f64(left.clamp(0.0, 1.0)))
+        Some(run.progress.left(lasted, whole, age))
     }
 
-    /// A running task of this age was seen to have work for this part of the time, of [`WHOLE`].
+    /// A running task of this age was seen to have work for this part of the time, of [`crate::broker::WHOLE`].
     pub(super) fn saw_work(&mut self, key: TaskKey, age: Duration, part: u32) {
         if let Some(run) = self.running.get_mut(&key) {
-            // What was seen is of the time before.
-            run.part = part.min(WHOLE);
-            (run.worked, run.seen) = (run.worked(age), age.max(run.seen));
+            run.progress.saw(age, part);
         }
     }
 
@@ -181,9 +165,7 @@ impl TaskHistory {
             kind,
             began_bytes: bytes,
             grown_bytes: 0,
-            worked: Duration::ZERO,
-            seen: Duration::ZERO,
-            part: WHOLE,
+            progress: Progress::new(),
         };
         self.running.insert(key, run);
     }
@@ -210,7 +192,7 @@ impl TaskHistory {
     /// The task is over, after so long. Returns its kind, of which more is known now.
     pub(super) fn ended(&mut self, key: TaskKey, lasted: Duration) -> Option<TaskKind> {
         let run = self.running.remove(&key)?;
-        let worked = run.worked(lasted);
+        let worked = run.progress.worked(lasted);
         self.mean = Some(self.mean.map_or(lasted, |mean| (mean * 7 + lasted) / 8));
         for kind in run.kind.kinds() {
             let old = self.known.get(&kind);
@@ -284,6 +266,7 @@ impl TaskHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::snapshot::WHOLE;
     use mgb_probe::Need;
     use mgb_probe::wire::Op;
 
