@@ -7,7 +7,7 @@ use crate::broker::snapshot::WHOLE;
 
 /// The work that a task has had, as seen from time to time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct TaskProgress {
     /// How long it has had work, when it was seen last.
     worked: Duration,
     /// Its age then.
@@ -16,10 +16,10 @@ pub(super) struct Progress {
     part: u32,
 }
 
-impl Progress {
+impl TaskProgress {
     /// Of a task that begins: it counts as busy until it is seen.
-    pub(super) fn new() -> Progress {
-        Progress {
+    pub(super) fn new() -> TaskProgress {
+        TaskProgress {
             worked: Duration::ZERO,
             seen: Duration::ZERO,
             part: WHOLE,

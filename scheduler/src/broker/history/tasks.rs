@@ -11,7 +11,7 @@ use std::time::Duration;
 use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
-use super::progress::Progress;
+use super::progress::TaskProgress;
 use super::record::RememberedTask;
 use crate::broker::program::ProgramId;
 use crate::client::ClientId;
@@ -76,7 +76,7 @@ struct RunningTask {
     kind: TaskKind,
     began_bytes: u64,
     grown_bytes: u64,
-    progress: Progress,
+    progress: TaskProgress,
 }
 
 /// What tasks took when they ran before, by kind.
@@ -165,7 +165,7 @@ impl TaskHistory {
             kind,
             began_bytes: bytes,
             grown_bytes: 0,
-            progress: Progress::new(),
+            progress: TaskProgress::new(),
         };
         self.running.insert(key, run);
     }
