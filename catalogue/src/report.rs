@@ -51,6 +51,9 @@ pub struct TaskReport {
     /// What it asks for; a lazy task's is known at run time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<NeedFormulas>,
+    /// In how many milliseconds from its begin the source wants its result; absent where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// Where `task_begin` is inserted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<SourceLocation>,

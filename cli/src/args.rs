@@ -12,7 +12,7 @@ use crate::{
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
-MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
+MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (123, 125 to 127: see `mgb run --help`).";
 
 const LONG_HELP: &str = "\
 Start here:
@@ -41,7 +41,7 @@ Environment:
   MGB                in programs: off (run natively), require (fail without mgbd)
 
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
-MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
+MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (123, 125 to 127: see `mgb run --help`).";
 
 /// Share the GPUs of this machine between CUDA programs: no program runs out of memory, and the GPUs stay
 /// busy.

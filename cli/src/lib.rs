@@ -16,6 +16,7 @@ mod batch;
 mod bench;
 mod clang;
 mod cuda;
+mod deadline;
 mod demo;
 mod doctor;
 mod drain;

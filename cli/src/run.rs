@@ -1,6 +1,8 @@
 //! `mgb run`: one program on shared GPUs. Every job of a batch starts through here as well.
 
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,9 +15,10 @@ use mgb_command::machine::Machine;
 use mgb_command::prefix::Prefix;
 use mgb_core::mps;
 use mgb_interface::{Policy, Queue};
-use mgb_probe::{BeginRequest, Class, Client, Grant, Hello, Need, Refusal, need};
+use mgb_probe::{BeginRequest, Class, Client, Deadline, Grant, Hello, Need, Refusal, need};
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{self, Prospect};
 use crate::program::{self, ProgramError};
 use crate::waits;
 
@@ -31,8 +34,9 @@ Examples:
   mgb run --need 12GiB ./not-rebuilt --batch 32
   mgb run --gpus 2 torchrun --nproc-per-node 2 train.py
   mgb run --latency python3 serve.py
+  mgb run --deadline 18:30 --or-refuse ./report
 
-Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
+Exit code: the program's; 123 if --or-refuse did not start it, 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
 pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::byte_size::parse)]
@@ -44,14 +48,22 @@ pub struct Args {
     /// Somebody waits for what the program computes: its work goes before that of batch programs.
     #[arg(long)]
     latency: bool,
+    /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that the
+    /// clock shows, such as 18:30. It orders what waits under --queue edf and laxity. What is expected is said
+    /// before the program starts.
+    #[arg(long, value_name = "TIME", value_parser = deadline::parse)]
+    deadline: Option<Deadline>,
+    /// Do not start the program, and exit with 123, if it is expected to miss its deadline.
+    #[arg(long, requires = "deadline")]
+    or_refuse: bool,
     #[arg(
         help = concat!("Policy for an mgbd that is started now: ", mgb_interface::policy_names!()),
         long,
         value_name = "POLICY"
     )]
     policy: Option<Policy>,
-    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
-    /// largest.
+    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill,
+    /// shortest, largest, or by deadlines edf or laxity.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Write how the process was placed to this file (for mgb batch).
@@ -82,6 +94,9 @@ pub struct ProcessPlacement {
     pub waited_ns: u64,
     /// Why it got none.
     pub refused: Option<String>,
+    /// When it was expected to end, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_end: Option<f64>,
 }
 
 impl ProcessPlacement {
@@ -100,13 +115,23 @@ pub fn run(args: &Args) -> CommandResult {
     })?;
     let mut command = Command::new(&program);
     command.arg0(&args.command[0]).args(&args.command[1..]);
-    prepare(args, &mut command).code(exit::RUN_FAILED)?;
+    if let Prepared::Refused(why) = prepare(args, &program, &mut command).code(exit::RUN_FAILED)? {
+        return Err(Failure::new(exit::RUN_REFUSED, anyhow!(why)));
+    }
     let error = command.exec();
     Err(anyhow!(error).context(format!("failed to execute {}", program.display())))
         .code(exit::RUN_CANNOT_EXECUTE)
 }
 
-fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
+/// What has become of a program's start.
+enum Prepared {
+    /// It may start.
+    Ready,
+    /// It is not to be started, for this reason.
+    Refused(String),
+}
+
+fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result<Prepared> {
     let prefix = Prefix::find()?;
     let machine = Machine::find(&prefix)?;
     machine.notice();
@@ -115,7 +140,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         command.env(mgb_probe::CLASS, Class::Latency.name());
     }
     if std::env::var_os("MGB").is_some_and(|value| value == "off") {
-        return Ok(());
+        return Ok(Prepared::Ready);
     }
     let start = Start::shared(&prefix, &machine, args.policy, args.queue);
     let observer = daemon::ensure(&start)?;
@@ -131,6 +156,23 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         );
     }
     let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
+    let prospect = expect(args, program, &job, &client);
+    if let Some(deadline) = args.deadline {
+        let said = prospect.sentence(deadline.left());
+        if args.or_refuse && prospect.is_missed() {
+            return Ok(Prepared::Refused(format!(
+                "{said}: not started (leave --or-refuse away to start it all the same)"
+            )));
+        }
+        mgb_command::tell!("mgb: {said}");
+        command.env(mgb_probe::DEADLINE, deadline.to_string());
+    }
+    let ends = prospect.ends().filter(|_| args.deadline.is_some());
+    let expected_end = ends.map(Deadline::within);
+    match expected_end {
+        Some(end) => command.env(mgb_probe::EXPECTED_END, end.to_string()),
+        None => command.env_remove(mgb_probe::EXPECTED_END),
+    };
     let gpus = args.gpus.map(|count| place(&client, &job, count)).transpose()?;
     // A job within a job of several GPUs has an order of its own, unless it has several as well.
     command.env_remove(mgb_probe::GPUS);
@@ -139,22 +181,24 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
             command.env("CUDA_VISIBLE_DEVICES", names(client.hello(), &gpus)?);
             command.env(mgb_probe::GPUS, gpus.len().to_string());
         }
-        return frameworks::under_mgbd(&machine, &prefix, &job, command);
+        frameworks::under_mgbd(&machine, &prefix, &job, command)?;
+        return Ok(Prepared::Ready);
     }
     let label = args.command[0].to_string_lossy();
     let name = Path::new(&args.command[0])
         .file_name()
         .unwrap_or_default()
         .to_string_lossy();
-    let bytes = args.need.unwrap_or(0);
-    let ask = || begin(&client, bytes, gpus.as_deref(), &name);
+    let need = process_need(args);
+    let ask = || begin(&client, need, gpus.as_deref(), &name);
     // `mgb batch` shows by itself what its jobs wait for.
     let granted = match args.placement {
         None => waits::told(&start.socket, client.pid(), ask),
         Some(_) => ask(),
     };
     if let Some(file) = &args.placement {
-        let text = serde_json::to_string(&placement(&granted)).context("failed to write JSON")?;
+        let text =
+            serde_json::to_string(&placement(&granted, expected_end)).context("failed to write JSON")?;
         std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;
     }
     let grants = granted.with_context(|| format!("failed to place {label}"))?;
@@ -162,7 +206,46 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         frameworks::take_as_needed(command);
         command.env(mgb_probe::NEED_MARK, mgb_probe::new_job());
     }
-    confine(command, client.hello(), &grants)
+    confine(command, client.hello(), &grants)?;
+    Ok(Prepared::Ready)
+}
+
+/// What is expected of the program, which starts now unless that is a reason not to.
+fn expect(args: &Args, program: &Path, job: &str, client: &Client) -> Prospect {
+    let Some(job) = mgb_probe::job_number(job) else {
+        return Prospect::Unknown;
+    };
+    let run = run_number(program, args);
+    let ask = |starts| {
+        let expected = client.expect(job, run, process_need(args), starts);
+        // An mgbd that cannot say it is no reason not to start a program.
+        let expected = expected.ok().flatten();
+        Prospect::of(expected, args.deadline.and_then(Deadline::left))
+    };
+    let prospect = ask(!args.or_refuse);
+    if args.or_refuse && !prospect.is_missed() {
+        ask(true);
+    }
+    prospect
+}
+
+/// The number by which mgbd knows the program with its arguments and its need: another one once its file changes.
+fn run_number(program: &Path, args: &Args) -> u64 {
+    let file = std::fs::metadata(program).ok();
+    let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
+    let mut hasher = DefaultHasher::new();
+    (program, file, &args.command[1..], args.need, args.gpus).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a process asks for that is one task.
+fn process_need(args: &Args) -> Need {
+    Need {
+        peak_bytes: args.need.unwrap_or(0),
+        flags: need::PROCESS,
+        deadline_ns: args.deadline.map_or(0, Deadline::left_ns),
+        ..Need::default()
+    }
 }
 
 /// The GPUs that mgbd chooses for a job, in the order in which all such jobs count theirs.
@@ -199,12 +282,7 @@ fn names(hello: &Hello, gpus: &[u32]) -> anyhow::Result<String> {
 
 /// Room for a whole process: on these GPUs each, one after the other, so that jobs of several wait for each other
 /// in one order; or on one that mgbd chooses.
-fn begin(client: &Client, bytes: u64, gpus: Option<&[u32]>, name: &str) -> Result<Vec<Grant>, Refusal> {
-    let need = Need {
-        peak_bytes: bytes,
-        flags: need::PROCESS,
-        ..Need::default()
-    };
+fn begin(client: &Client, need: Need, gpus: Option<&[u32]>, name: &str) -> Result<Vec<Grant>, Refusal> {
     let on = |gpu| {
         client.begin(&BeginRequest {
             need,
@@ -220,7 +298,8 @@ fn begin(client: &Client, bytes: u64, gpus: Option<&[u32]>, name: &str) -> Resul
     }
 }
 
-fn placement(granted: &Result<Vec<Grant>, Refusal>) -> ProcessPlacement {
+fn placement(granted: &Result<Vec<Grant>, Refusal>, expected_end: Option<Deadline>) -> ProcessPlacement {
+    let expected_end = expected_end.map(Deadline::as_secs_f64);
     match granted {
         Ok(grants) => ProcessPlacement {
             gpu: grants.first().map(|grant| grant.gpu),
@@ -230,9 +309,11 @@ fn placement(granted: &Result<Vec<Grant>, Refusal>) -> ProcessPlacement {
                 .map(|grant| u64::try_from(grant.waited.as_nanos()).unwrap_or(u64::MAX))
                 .fold(0, u64::saturating_add),
             refused: None,
+            expected_end,
         },
         Err(refusal) => ProcessPlacement {
             refused: Some(refusal.to_string()),
+            expected_end,
             ..ProcessPlacement::default()
         },
     }
@@ -259,10 +340,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_kept_for_the_batch() {
-        let refused = placement(&Err(Refusal::NeverFits {
+        let refusal = Refusal::NeverFits {
             wanted: 96 << 30,
             largest: 80 << 30,
-        }));
+        };
+        let refused = placement(&Err(refusal), None);
         assert_eq!(
             refused.refused.as_deref(),
             Some("needs 96.0 GiB, the largest GPU has 80.0 GiB")

@@ -15,7 +15,7 @@ pub struct Args {
         value_name = "POLICY"
     )]
     policy: Option<Policy>,
-    /// The order in which tasks are served: in-order, backfill, shortest or largest.
+    /// The order in which tasks are served: in-order, backfill, shortest, largest, edf or laxity.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
 }

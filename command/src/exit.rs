@@ -6,6 +6,7 @@
 //! | 1 | done, but what was asked for failed: a job of a batch, a run of the demo |
 //! | 2 | wrong usage, or a file given that cannot be used |
 //! | 3 | the node cannot serve: no mgbd, no GPU, no permission, a part of MGB missing |
+//! | 123 | `mgb run --or-refuse` only: the program was not started, since it is expected to miss its deadline |
 //! | 125, 126, 127 | `mgb run` only: MGB failed; the program cannot be executed; it was not found |
 //! | 130, 143 | interrupted by SIGINT, by SIGTERM |
 //!
@@ -21,6 +22,8 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The node cannot serve: no mgbd, no GPU, no permission, or a part of MGB is missing.
 pub const NODE: u8 = 3;
+/// `mgb run --or-refuse`: the program is expected to miss its deadline, and was not started.
+pub const RUN_REFUSED: u8 = 123;
 /// `mgb run`: MGB itself failed.
 pub const RUN_FAILED: u8 = 125;
 /// `mgb run`: the program cannot be executed.

@@ -121,7 +121,7 @@ impl FuzzWorld {
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
     let Some(choice) = input.byte() else { return };
-    let queue = Queue::ALL[usize::from(choice >> 4) % 4];
+    let queue = Queue::ALL[usize::from(choice >> 4) % Queue::ALL.len()];
     let rules = ServingRules {
         queue,
         ..ServingRules::new(Policy::ALL[usize::from(choice) % Policy::ALL.len()])

@@ -15,11 +15,27 @@ pub enum Queue {
     Shortest,
     /// The task that needs most memory.
     Largest,
+    /// The task with the earliest deadline that can be met.
+    Edf,
+    /// The task whose deadline leaves least to spare, of those that can be met.
+    Laxity,
 }
 
 impl Queue {
     /// Every order in which mgbd can serve.
-    pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
+    pub const ALL: [Queue; 6] = [
+        Queue::InOrder,
+        Queue::Backfill,
+        Queue::Shortest,
+        Queue::Largest,
+        Queue::Edf,
+        Queue::Laxity,
+    ];
+
+    /// Whether it serves by deadlines.
+    pub fn by_deadline(self) -> bool {
+        matches!(self, Queue::Edf | Queue::Laxity)
+    }
 }
 
 impl fmt::Display for Queue {
@@ -29,13 +45,15 @@ impl fmt::Display for Queue {
             Queue::Backfill => "backfill",
             Queue::Shortest => "shortest",
             Queue::Largest => "largest",
+            Queue::Edf => "edf",
+            Queue::Laxity => "laxity",
         })
     }
 }
 
 /// Why a text names no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown queue `{0}`; known are in-order, backfill, shortest and largest")]
+#[error("unknown queue `{0}`; known are in-order, backfill, shortest, largest, edf and laxity")]
 pub struct QueueError(String);
 
 impl FromStr for Queue {

@@ -27,7 +27,7 @@ typedef struct mgb_need {
   uint32_t shared_bytes;      /* per block, static and dynamic */
   uint32_t priority;          /* higher goes first under schedgpu:priority; 0: MGB_PRIORITY */
   uint64_t heap_bytes;        /* device-side malloc heap beyond the default */
-  uint64_t deadline_ns;       /* reserved, 0 */
+  uint64_t deadline_ns;       /* from the task's begin until its result is wanted; 0: MGB_DEADLINE */
 } mgb_need;
 
 #define MGB_NEED_LAZY 1u      /* found at run time, not by the pass */
@@ -97,17 +97,26 @@ void mgb_task_end(mgb_task task);
  * cannot tell (`mgb explain` says need-undefined, allocated-in-loop or
  * no-dominating-point) has at most so many bytes allocated at a time, and is
  * static by that. Where MGB can tell, it changes nothing. Should the task want
- * more than was said, it waits for the room half-way, as a lazy one does. */
+ * more than was said, it waits for the room half-way, as a lazy one does.
+ *
+ * MGB_DEADLINE, before the first GPU op: the result of each static task of this
+ * function is wanted so many milliseconds after the task begins: of each one
+ * that a loop begins, say for each request of a server. It decides who goes
+ * first where mgbd serves by deadlines (--queue edf or laxity), and nothing is
+ * stopped that misses it. A lazy task has the process's deadline, as does a task
+ * without a hint: MGB_DEADLINE in its environment, or mgb run --deadline. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_annotation)
 #define MGB_NEVER_MOVE() ((void)__builtin_annotation(0, "mgb.never-move"))
 #define MGB_NEVER_SHARE() ((void)__builtin_annotation(0, "mgb.never-share"))
 #define MGB_NEED(bytes) ((void)__builtin_annotation((uint64_t)(bytes), "mgb.need"))
+#define MGB_DEADLINE(ms) ((void)__builtin_annotation((uint64_t)(ms), "mgb.deadline"))
 #endif
 #endif
 #ifndef MGB_NEVER_MOVE
 #define MGB_NEVER_MOVE() ((void)0)
 #define MGB_NEVER_SHARE() ((void)0)
 #define MGB_NEED(bytes) ((void)(bytes))
+#define MGB_DEADLINE(ms) ((void)(ms))
 #endif
 #endif

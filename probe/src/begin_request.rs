@@ -1,6 +1,7 @@
 //! What a beginning task asks, and how that travels.
 
 use crate::binder::Site;
+use crate::deadline::Deadline;
 use crate::need::Need;
 use crate::wire::{self, Request, Text};
 
@@ -24,8 +25,9 @@ pub struct BeginRequest<'a> {
 }
 
 impl BeginRequest<'_> {
-    /// The request as it travels: `plain` with what this one says, and `priority` where its need has none.
-    pub(crate) fn message(&self, plain: Request, priority: u32) -> Request {
+    /// The request as it travels: `plain` with what this one says, and `priority` and `deadline` where its need
+    /// has none.
+    pub(crate) fn message(&self, plain: Request, priority: u32, deadline: Option<Deadline>) -> Request {
         let visible = plain.gpus;
         let gpus = match self.gpu {
             Some(gpu) => 1u64.checked_shl(gpu).unwrap_or(0) & visible,
@@ -41,12 +43,18 @@ impl BeginRequest<'_> {
         if need.priority == 0 {
             need.priority = priority;
         }
+        if need.deadline_ns == 0 {
+            need.deadline_ns = deadline.map_or(0, Deadline::left_ns);
+        }
+        let is_process_deadline = self.need.deadline_ns == 0 && deadline.is_some();
         Request {
-            flags: if self.whole_process {
-                wire::WHOLE_PROCESS
-            } else {
-                0
-            },
+            flags: [
+                (self.whole_process, wire::WHOLE_PROCESS),
+                (is_process_deadline || self.whole_process, wire::PROCESS_DEADLINE),
+            ]
+            .iter()
+            .filter(|(is, _)| *is)
+            .fold(plain.flags, |flags, (_, flag)| flags | flag),
             site: self.site.map_or(0, |site| site.id),
             gpus,
             bytes: need.reserved_bytes(),

@@ -12,6 +12,7 @@ use crate::binder::binder;
 use crate::cells::{Cells, Gone, Wish};
 use crate::class::Class;
 use crate::connect::{self, ConnectError};
+use crate::deadline::Deadline;
 use crate::devices::ProcessGpus;
 use crate::hello::Hello;
 use crate::job::has_several_gpus;
@@ -19,7 +20,7 @@ use crate::need::Need;
 use crate::numbering::Numbering;
 use crate::published::Published;
 use crate::signals;
-use crate::task::{First, Grant, Grown, Refusal, TaskId};
+use crate::task::{ExpectedRun, First, Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
 use crate::wire::{self, EndsFor, Op, Order, Reply, Request, Text};
 
@@ -36,6 +37,8 @@ pub struct Client {
     visible: AtomicU64,
     /// Of tasks that have none of their own.
     priority: u32,
+    /// When its work is to be done, for tasks that have no deadline of their own.
+    deadline: Option<Deadline>,
     next_task: AtomicU64,
     lease_slots: AtomicU32,
     forks: u32,
@@ -86,6 +89,7 @@ impl Client {
             visible: AtomicU64::new(devices.mask()),
             devices,
             priority: priority(),
+            deadline: Deadline::of_process(),
             cells,
             hello,
             next_task: AtomicU64::new(1),
@@ -167,11 +171,9 @@ impl Client {
     pub fn begin_first(&self, request: &BeginRequest<'_>) -> Result<First, Refusal> {
         let start = Instant::now();
         let first = *self.devices.order().first().ok_or(Refusal::NoGpu)?;
-        let mut message = Request {
-            flags: wire::FIRST | wire::NUMBERED,
-            first,
-            ..self.beginning(request)
-        };
+        let mut message = self.beginning(request);
+        message.flags |= wire::FIRST | wire::NUMBERED;
+        message.first = first;
         if has_several_gpus() {
             // Its devices have their order already.
             message.gpus &= 1 << first;
@@ -216,6 +218,34 @@ impl Client {
         }
     }
 
+    /// How long a program would wait for room that is started now, and how long it takes after that, where that
+    /// is known. `run` numbers it with its arguments, `job` is what its processes are to know it by, and `need`
+    /// what is known of the room that it wants. `starts`: it is started, as this process. `None`: an older mgbd,
+    /// which does not tell.
+    pub fn expect(
+        &self,
+        job: u64,
+        run: u64,
+        need: Need,
+        starts: bool,
+    ) -> Result<Option<ExpectedRun>, Refusal> {
+        if self.hello.version < wire::EXPECTS {
+            return Ok(None);
+        }
+        let request = Request {
+            flags: if starts { wire::STARTS } else { 0 },
+            need,
+            ..self.plain(Op::Expect, TaskId(job), run)
+        };
+        match self.ask(request)? {
+            Reply::Expected { waits_ns, lasts_ns } => Ok(Some(ExpectedRun {
+                waits: Duration::from_nanos(waits_ns),
+                lasts: (lasts_ns != u64::MAX).then(|| Duration::from_nanos(lasts_ns)),
+            })),
+            reply => Err(Refusal::from(reply)),
+        }
+    }
+
     fn grant(&self, task: u64, gpu: u32, reserved_bytes: u64, start: Instant) -> Result<Grant, Refusal> {
         if gpu as usize >= self.hello.gpus.len() {
             return Err(Refusal::Protocol(format!("an unknown GPU, {gpu}")));
@@ -230,7 +260,7 @@ impl Client {
 
     fn beginning(&self, request: &BeginRequest<'_>) -> Request {
         let plain = self.plain(Op::Begin, self.new_task(), 0);
-        request.message(plain, self.priority)
+        request.message(plain, self.priority, self.deadline)
     }
 
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see

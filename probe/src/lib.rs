@@ -32,6 +32,7 @@ mod client;
 pub mod clock;
 mod connect;
 mod control;
+mod deadline;
 mod devices;
 pub mod hello;
 mod job;
@@ -63,6 +64,7 @@ pub use class::{CLASS, Class};
 pub use client::{Client, Turn};
 pub use connect::ConnectError;
 pub use control::{Changed, OrderError, Processes};
+pub use deadline::{DEADLINE, Deadline, DeadlineError, EXPECTED_END};
 pub use hello::{Gpu, Hello, MpsClient, Multiprocessors};
 pub use job::{
     GPUS, JOB, NEED_MARK, has_several_gpus, job, job_number, new_job, slurm_job, slurm_step, slurm_whole,
@@ -72,5 +74,5 @@ pub use numbering::Numbering;
 pub use process::{client, numbered_gpus};
 pub use published::Published;
 pub use socket::{NODE_SOCKET, lock_path, node_socket_path, peer, socket_path};
-pub use task::{First, Grant, Grown, Refusal, TaskId};
+pub use task::{ExpectedRun, First, Grant, Grown, Refusal, TaskId};
 pub use visible::{VisibleError, visible_gpus};

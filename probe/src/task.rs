@@ -51,6 +51,15 @@ pub struct Grant {
     pub waited: Duration,
 }
 
+/// What is expected of a program before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedRun {
+    /// How long it waits for room.
+    pub waits: Duration,
+    /// How long it takes beside that; `None`: it is unknown.
+    pub lasts: Option<Duration>,
+}
+
 /// How a process's first task began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct First {

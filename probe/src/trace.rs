@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 
 use crate::class::Class;
+use crate::deadline::{DEADLINE, Deadline, EXPECTED_END};
 use crate::job::JOB;
 
 mod swap;
@@ -23,6 +24,10 @@ pub struct TraceLine {
     /// The value of `MGB_JOB`.
     job: Option<String>,
     program: String,
+    /// When its work was to be done, in seconds since 1970; none where nobody said so.
+    deadline: Option<f64>,
+    /// When it was expected to end, in the same form.
+    expected_end: Option<f64>,
     /// Why the process was open, if it was.
     pub open: Option<String>,
     /// Why the process stayed outside mgbd's MPS, whether there is one or not.
@@ -117,6 +122,8 @@ impl TraceLine {
             pid: std::process::id(),
             job: SETTINGS.job.clone(),
             program: name.unwrap_or_default(),
+            deadline: time_in(DEADLINE),
+            expected_end: time_in(EXPECTED_END),
             open: None,
             outside_mps: None,
             class: Class::Batch,
@@ -139,6 +146,12 @@ impl TraceLine {
             mgb_stderr::say!("mgb: failed to write the trace to {}: {error}", path.display());
         }
     }
+}
+
+/// The time that a variable has, in seconds since 1970.
+fn time_in(variable: &str) -> Option<f64> {
+    let time: Deadline = std::env::var(variable).ok()?.parse().ok()?;
+    Some(time.as_secs_f64())
 }
 
 struct TraceSettings {

@@ -59,6 +59,8 @@ fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
             grid_blocks: blocks,
             block_threads: 256,
             registers: 32,
+            // Some can be met, some are lost as time goes by, and every third has none.
+            deadline_ns: number % 3 * (1 + number * 7919 % 1000) * 50_000_000,
             ..Need::default()
         },
         first: 0,
@@ -109,7 +111,7 @@ impl Bench {
             bench.enqueue(number);
         }
         if case == DecisionCase::Aged {
-            bench.now = Duration::from_secs(20);
+            bench.now = rules.patience * 4 / 3;
         }
         bench
     }
@@ -202,7 +204,13 @@ fn main() {
         if only.as_ref().is_some_and(|word| !policy.contains(word.as_str())) {
             continue;
         }
-        for queue in [Queue::Backfill, Queue::Shortest, Queue::Largest] {
+        for queue in [
+            Queue::Backfill,
+            Queue::Shortest,
+            Queue::Largest,
+            Queue::Edf,
+            Queue::Laxity,
+        ] {
             for case in CASES {
                 let policy: Policy = policy.parse().expect("a policy");
                 if case == DecisionCase::Hard && !policy.compute_hard() {

@@ -79,8 +79,8 @@ struct Options {
         default_value_t = Policy::Mgb
     )]
     policy: Policy,
-    /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for
-    /// mgb, else backfill]
+    /// Who goes first: in-order, backfill, shortest, largest, or by deadlines edf (the earliest) or laxity
+    /// (the least time to spare) [default: the policy's own order, largest for mgb, else backfill]
     #[arg(long, value_name = "NAME")]
     queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds

@@ -50,7 +50,8 @@ fn an_order_that_the_policy_does_not_serve_in_is_refused() {
     assert!(complaint(&output).contains("policy cg:2 has an order of its own (in-order)"));
     let output = mgbd(&["--queue", "lifo"]);
     assert!(
-        complaint(&output)
-            .contains("unknown queue `lifo`; known are in-order, backfill, shortest and largest")
+        complaint(&output).contains(
+            "unknown queue `lifo`; known are in-order, backfill, shortest, largest, edf and laxity"
+        )
     );
 }

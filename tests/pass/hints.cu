@@ -12,7 +12,7 @@
 
 __global__ void work(int *x) {}
 
-// CODE-NOT: {{never-(move|share)|mgb.need"}}
+// CODE-NOT: {{never-(move|share)|mgb.(need|deadline)"}}
 // CODE-LABEL: anchored
 // CODE-NOT: llvm.annotation
 
@@ -142,4 +142,49 @@ void late(size_t *sizes) {
   MGB_NEED(*sizes + 64);
   cudaMalloc(&y, *sizes);
   cudaMemcpy(y, x, *sizes, cudaMemcpyDeviceToDevice);
+}
+
+// A deadline of each task that a loop begins, in milliseconds; nanoseconds for the scheduler.
+// CHECK-LABEL: define {{.*}}in_time
+// CHECK: %[[MS:.*]] = select i1 %{{.*}}, i64 %ms, i64 4294967295
+// CHECK: %[[NS:.*]] = mul i64 %[[MS]], 1000000
+// CHECK: store i64 %[[NS]], ptr %mgb.need.deadline
+// REPORT: task 12 static in in_time(int, unsigned long)
+// REPORT: deadline: ms
+void in_time(int requests, size_t ms) {
+  for (int i = 0; i < requests; ++i) {
+    MGB_DEADLINE(ms);
+    int *x;
+    cudaMalloc(&x, 64);
+    work<<<1, 1>>>(x);
+    cudaFree(x);
+  }
+}
+
+// A constant one.
+// CHECK-LABEL: define {{.*}}at_once
+// CHECK: store i64 5000000, ptr %mgb.need.deadline
+// REPORT: task 13 static in at_once()
+// REPORT: deadline: 5
+void at_once() {
+  MGB_DEADLINE(5);
+  int *x;
+  cudaMalloc(&x, 64);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// What is known only after the begin is none, and changes nothing else.
+// CHECK-LABEL: define {{.*}}too_late
+// CHECK: store i64 0, ptr %mgb.need.deadline
+// REPORT: task 14 static in too_late(unsigned long*)
+// REPORT-NOT: deadline
+// REPORT: end
+void too_late(size_t *ms) {
+  int *x;
+  cudaMalloc(&x, 64);
+  cudaMemcpy(ms, x, sizeof(size_t), cudaMemcpyDeviceToHost);
+  MGB_DEADLINE(*ms);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
 }

@@ -54,6 +54,7 @@ fn shell(scripts: &[&str]) -> Vec<FileJob> {
         text: (*script).to_owned(),
         need: None,
         gpus: None,
+        deadline: None,
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), (*script).to_owned()],
         environment: Vec::new(),

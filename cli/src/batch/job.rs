@@ -8,11 +8,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use mgb_probe::Deadline;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::cause::Cause;
 use super::jobfile::FileJob;
-use super::outcome::{Evictions, JobOutcome, JobState, Stretch};
+use super::outcome::{Evictions, JobDeadline, JobOutcome, JobState, Stretch};
 use super::setup::Setup;
 use super::trace::{self, Traced};
 use crate::run::ProcessPlacement;
@@ -53,6 +54,9 @@ impl<'a> RunningJob<'a> {
         }
         if let Some(count) = job.gpus {
             command.args(["--gpus", &count.to_string()]);
+        }
+        if let Some(deadline) = job.deadline {
+            command.args(["--deadline", &format!("@{deadline}")]);
         }
         command.arg("--").arg(&job.program).args(&job.arguments);
         setup.machine.apply(&mut command);
@@ -151,6 +155,7 @@ impl<'a> RunningJob<'a> {
                     waited,
                     stretches: placement.gpus().map(whole).collect(),
                     evictions: Evictions::default(),
+                    expected_end: placement.expected_end,
                 }
             }
             None => trace::of_job(&setup.trace, &self.name, began),
@@ -183,6 +188,15 @@ impl<'a> RunningJob<'a> {
             host_peak_bytes: reaped.peak_bytes,
             log: Some(self.log),
             again: self.again,
+            due: self.job.deadline.map(|deadline| {
+                let now = ended - began;
+                let since_began =
+                    |time: f64| time - Deadline::within(Duration::ZERO).as_secs_f64() + now.as_secs_f64();
+                JobDeadline {
+                    deadline_s: since_began(deadline.as_secs_f64()),
+                    expected_end_s: traced.expected_end.map(since_began),
+                }
+            }),
         })
     }
 }
@@ -243,6 +257,7 @@ pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> Jo
         host_peak_bytes: 0,
         log: None,
         again: false,
+        due: None,
     }
 }
 

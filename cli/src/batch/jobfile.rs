@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 
 use anyhow::{Context, Result, bail};
+use mgb_probe::Deadline;
 
 use super::line::{JobCommand, JobLine};
 use crate::program;
@@ -27,6 +28,8 @@ pub struct FileJob {
     pub need: Option<u64>,
     /// How many GPUs it is placed on as one; `None`: it was not said.
     pub gpus: Option<u32>,
+    /// When it is to have ended; a span counts from when the file was read.
+    pub deadline: Option<Deadline>,
     /// The program's file.
     pub program: PathBuf,
     /// The arguments of the job's command.
@@ -60,6 +63,7 @@ impl FileJob {
             text: format!("{name} {}", arguments.join(" ")),
             need: None,
             gpus: None,
+            deadline: None,
             program,
             arguments,
             environment: Vec::new(),
@@ -131,6 +135,7 @@ fn parse(line: &str) -> Result<Option<FileJob>, String> {
         text: line.trim().to_owned(),
         need: parsed.need,
         gpus: parsed.gpus,
+        deadline: parsed.deadline,
         program,
         arguments,
         environment: parsed.environment,
@@ -210,7 +215,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_jobs_or_an_error(
-            text in r#"((need=|gpus=)?[0-9.]{0,4}[KMGi]{0,2} |/bin/true|['"\\ #\n\x00]|\PC){0,20}"#
+            text in r#"((need=|gpus=|deadline=)?[0-9.]{0,4}[KMGi]{0,2} |/bin/true|['"\\ #\n\x00]|\PC){0,20}"#
         ) {
             match read_text(&text) {
                 Ok(jobs) => for job in jobs {

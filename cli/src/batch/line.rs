@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use mgb_probe::{Class, byte_size};
+use mgb_probe::{Class, Deadline, byte_size};
+
+use crate::deadline;
 
 /// What makes a shell read the rest of a line.
 const SHELL: &str = "sh:";
@@ -15,6 +17,8 @@ const NEED: &str = "need=";
 const GPUS: &str = "gpus=";
 /// What begins with a class.
 const CLASS: &str = "class=";
+/// What begins with a deadline.
+const DEADLINE: &str = "deadline=";
 /// Most GPUs of a job.
 const MAX_GPUS: u32 = 64;
 
@@ -25,6 +29,8 @@ pub struct JobLine {
     pub need: Option<u64>,
     /// How many GPUs it uses, where that is said.
     pub gpus: Option<u32>,
+    /// When the job is to have ended, where that is said.
+    pub deadline: Option<Deadline>,
     /// Variables of the job's environment.
     pub environment: Vec<(String, String)>,
     /// What is to run; none in an empty line.
@@ -75,6 +81,11 @@ impl JobLine {
                     .ok_or_else(|| format!("class={value} is neither latency nor batch"))?;
                 line.environment
                     .push((mgb_probe::CLASS.to_owned(), class.name().to_owned()));
+            } else if word.starts_with(DEADLINE) {
+                if line.deadline.is_some() {
+                    return Err("deadline= is given twice".to_owned());
+                }
+                line.deadline = Some(deadline::parse(&value_of(word)?)?);
             } else if let Some(name) = assigned(word) {
                 line.environment.push((name.to_owned(), value_of(word)?));
             } else {
@@ -274,6 +285,8 @@ mod tests {
         let line = JobLine::parse("gpus=2 need=1GiB A=1 sh: ./a").unwrap();
         assert_eq!((line.gpus, line.need), (Some(2), Some(1 << 30)));
         assert_eq!(JobLine::parse("./a gpus=2").unwrap().gpus, None, "an argument");
+        let line = JobLine::parse("deadline='90s' gpus=2 ./a deadline=1").unwrap();
+        assert!(line.gpus == Some(2) && line.deadline.is_some_and(|deadline| deadline.left().is_some()));
         // What is no name of a variable is a program.
         assert_eq!(words("2A=1 x"), ["2A=1", "x"]);
         assert_eq!(words("'A=1' x"), ["A=1", "x"]);
@@ -287,6 +300,10 @@ mod tests {
             ("gpus=65 ./a", "gpus=65 is no number of GPUs"),
             ("gpus=all ./a", "gpus=all is no number of GPUs"),
             ("gpus= ./a", "gpus= is no number of GPUs"),
+            ("deadline=1s", "deadline= is followed by no command"),
+            ("deadline=1s deadline=2s ./a", "deadline= is given twice"),
+            ("deadline=soon ./a", "`soon` is no deadline"),
+            ("deadline= ./a", "`` is no deadline"),
             ("sh:", "sh: is followed by no command"),
             ("A='1 ./a", "a quote is not closed"),
         ] {

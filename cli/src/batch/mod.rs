@@ -41,7 +41,8 @@ use crate::stop::StopSignals;
 /// The file holds a command a line, with a shell's quotes; # begins a comment. No shell reads it: pipes, redirections, ;
 /// && and variables are refused, except behind sh:, which has /bin/sh read the rest of the line. A line may begin with
 /// need=SIZE: its process is one task of that size (see mgb run --need); with gpus=COUNT: it is placed on so many GPUs as
-/// one (see mgb run --gpus); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
+/// one (see mgb run --gpus); with deadline=TIME: when it is to have ended, such as 90s from the start of the batch, or 18:30
+/// (see mgb run --deadline); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,6 +55,7 @@ A job file:
   need=12GiB ./not-rebuilt input.dat
   gpus=2 torchrun --nproc-per-node 2 train.py
   SEED=7 ./train --epochs 3
+  deadline=18:30 ./report
   sh: ./prepare input.dat | ./train > result.txt
 
 Exit code: 0 if every job ended with 0, else 1; 2 for a job file with errors, 3 if mgbd cannot be had; 130 after Ctrl-C.")]
@@ -71,8 +73,8 @@ pub struct Args {
         value_name = "POLICY"
     )]
     policy: Option<Policy>,
-    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
-    /// largest.
+    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill,
+    /// shortest, largest, or by deadlines edf or laxity.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of

@@ -67,6 +67,27 @@ pub struct JobOutcome {
     /// Whether this was its second run, by itself at the end: the GPU had failed under the first.
     #[serde(default)]
     pub again: bool,
+    /// When it was to have ended; none where nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<JobDeadline>,
+}
+
+/// A job's deadline, in seconds from the start of the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobDeadline {
+    /// When it was to have ended.
+    pub deadline_s: f64,
+    /// When it was expected to end, as it was started; none where nothing was known of it.
+    pub expected_end_s: Option<f64>,
+}
+
+impl JobOutcome {
+    /// By how many seconds it has missed its deadline, negative where it was early; `None`: it had none, or did
+    /// not end well.
+    pub fn lateness_s(&self) -> Option<f64> {
+        let due = self.due.filter(|_| self.state == JobState::Done)?;
+        Some(self.turnaround.as_secs_f64() - due.deadline_s)
+    }
 }
 
 /// A stretch of time that one task held room on a GPU. Times count from the start of the batch.

@@ -10,15 +10,21 @@ use super::outcome::{BatchOutcome, JobOutcome, JobState};
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {
-    let numbers = ["job", "exit", "queued", "waited", "ran", "peak"];
-    let mut table = Table::new(
-        &[
-            "job", "state", "exit", "gpu", "queued", "waited", "ran", "peak", "command",
-        ],
-        &numbers,
-    );
+    let numbers = ["job", "exit", "queued", "waited", "ran", "expected", "peak"];
+    // Where any has a deadline.
+    let due = batch.jobs.iter().any(|job| job.due.is_some());
+    let due_head = if due { &["expected", "deadline"][..] } else { &[] };
+    let head = [
+        &["job", "state", "exit", "gpu", "queued", "waited", "ran"],
+        due_head,
+        &["peak", "command"],
+    ]
+    .concat();
+    let mut table = Table::new(&head, &numbers);
     for job in &batch.jobs {
-        table.row(row(job));
+        let [first @ .., peak, command] = row(job);
+        let due = due.then(|| due_cells(job)).into_iter().flatten();
+        table.row(first.into_iter().chain(due).chain([peak, command]));
     }
     let mut text = table.to_string();
     // Writing to a String cannot fail.
@@ -89,6 +95,23 @@ fn row(job: &JobOutcome) -> [String; 9] {
     ]
 }
 
+/// When a job was expected to end, and its deadline, from the start of the batch.
+fn due_cells(job: &JobOutcome) -> [String; 2] {
+    let Some(due) = job.due else {
+        return ["-", "-"].map(str::to_owned);
+    };
+    let expected = due
+        .expected_end_s
+        .map_or("-".to_owned(), |end| format!("{end:.2} s"));
+    let deadline = format!("{:.2} s", due.deadline_s);
+    let verdict = match job.lateness_s() {
+        None => "not met".to_owned(),
+        Some(late) if late > 0.0 => format!("missed by {late:.2} s"),
+        Some(_) => "met".to_owned(),
+    };
+    [expected, format!("{deadline}, {verdict}")]
+}
+
 fn failure(job: &JobOutcome) -> String {
     let mut line = format!("  job {}", job.job);
     if let Some(evidence) = job.cause.as_ref().and_then(|cause| cause.evidence()) {
@@ -148,6 +171,7 @@ mod tests {
             host_peak_bytes: 0,
             log: ended.then(|| format!("jobs.logs/{number:03}-vecadd.log").into()),
             again: false,
+            due: None,
         }
     }
 

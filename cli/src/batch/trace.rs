@@ -15,6 +15,7 @@ struct TracedProcess {
     #[serde(default)]
     tasks: Vec<TracedTask>,
     swapped: Option<SwapTotals>,
+    expected_end: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +81,8 @@ pub struct Traced {
     pub stretches: Vec<Stretch>,
     /// What left the GPUs.
     pub evictions: Evictions,
+    /// When it was expected to end, in seconds since 1970.
+    pub expected_end: Option<f64>,
 }
 
 /// What the job's processes wrote down, counted from `began`. A process that was killed has left nothing.
@@ -104,6 +107,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             traced.waited += Duration::from_nanos(task.wait_ns);
             traced.stretches.extend(stretches(task, began));
         }
+        traced.expected_end = traced.expected_end.or(process.expected_end);
         if let Some(swapped) = process.swapped {
             traced.evictions.times += swapped.evicted;
             traced.evictions.bytes += swapped.evicted_bytes;

@@ -71,6 +71,7 @@ mod tests {
             text: text.to_owned(),
             need: None,
             gpus: None,
+            deadline: None,
             program: "train".into(),
             arguments: Vec::new(),
             environment: Vec::new(),

@@ -52,6 +52,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         host_peak_bytes: 1 << 20,
         log: Some("a.log".into()),
         again: false,
+        due: None,
     };
     let jobs: Vec<JobOutcome> = ends.iter().enumerate().map(job).collect();
     let makespan = at(ends.iter().copied().fold(0.0, f64::max));

@@ -44,6 +44,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         host_peak_bytes: 0,
         log: None,
         again: false,
+        due: None,
     }
 }
 

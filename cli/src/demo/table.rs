@@ -185,6 +185,7 @@ mod tests {
             host_peak_bytes: 0,
             log: None,
             again: false,
+            due: None,
         };
         BatchOutcome::new(
             policy.to_owned(),

@@ -89,6 +89,9 @@ pub fn bounds(task: &TaskReport) -> Vec<(&'static str, String)> {
         }
         None => {}
     }
+    if let Some(deadline) = &task.deadline {
+        bounds.push(("deadline", format!("{deadline} ms after its begin")));
+    }
     for reason in &task.alone {
         bounds.push(("alone", because(reason)));
         if task.kind == TaskKind::Lazy {

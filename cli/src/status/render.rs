@@ -148,6 +148,7 @@ fn tasks(tasks: &[TaskView]) -> Table {
     let class = if any_latency { &["class"][..] } else { &[] };
     let any_paused = tasks.iter().any(|task| task.paused_ms > 0);
     let paused = if any_paused { &["paused"][..] } else { &[] };
+    let due = due_head(tasks.iter().any(|task| task.deadline_ms.is_some()));
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let any_user = user::are_several(living.map(|task| task.uid));
@@ -161,10 +162,11 @@ fn tasks(tasks: &[TaskView]) -> Table {
         &["warps", "age"],
         paused,
         time,
+        due,
         &["task"],
     ]
     .concat();
-    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"], paused].concat();
+    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"], paused, due].concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
@@ -196,16 +198,34 @@ fn tasks(tasks: &[TaskView]) -> Table {
         let time = (!time.is_empty()).then(|| time_of(task));
         let age = [task.warps.to_string(), span(task.age_ms)];
         let paused = any_paused.then(|| span(task.paused_ms));
+        let due = due_cells(task.deadline_ms, task.ends_ms)
+            .into_iter()
+            .take(due.len());
         let last = age
             .into_iter()
             .chain(paused)
             .chain(time)
+            .chain(due)
             .chain([task.label.clone()]);
         let class = any_latency.then(|| task.class.name().to_owned());
         let first = first.into_iter().chain(user).chain(class).chain(state);
         table.row(first.chain(sizes).chain(in_host).chain(last));
     }
     table
+}
+
+/// What says when things are due, where anything is.
+fn due_head(is_any: bool) -> &'static [&'static str] {
+    if is_any { &["due in", "ends in"] } else { &[] }
+}
+
+/// How long until a result is wanted, negative once that has passed, and until it is expected.
+fn due_cells(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> [String; 2] {
+    let due = deadline_ms.map_or("-".to_owned(), |ms| {
+        let sign = if ms < 0 { "-" } else { "" };
+        format!("{sign}{}", span(ms.unsigned_abs()))
+    });
+    [due, ends_ms.map_or("-".to_owned(), span)]
 }
 
 /// How long a task has had its memory on a GPU, and may.
@@ -228,28 +248,38 @@ fn expected(bytes: u64) -> String {
 fn queue(queue: &[WaitView]) -> Table {
     let any_user = user::are_several(queue.iter().map(|wait| wait.uid));
     let user = if any_user { &["user"][..] } else { &[] };
+    let due = due_head(queue.iter().any(|wait| wait.deadline_ms.is_some()));
     let head = [
         &["waits", "pid"][..],
         user,
-        &["wants", "expected", "gpu", "kind", "task"],
+        &["wants", "expected"],
+        due,
+        &["gpu", "kind", "task"],
     ]
     .concat();
-    let mut table = Table::new(&head, &["waits", "pid", "wants", "expected"]);
+    let numbers = [&["waits", "pid", "wants", "expected"], due].concat();
+    let mut table = Table::new(&head, &numbers);
     for wait in queue {
         let first = [span(wait.waited_ms), wait.pid.to_string()];
         let user = any_user.then(|| user::name(wait.uid));
-        let last = [
+        let sizes = [
             Bytes(wait.bytes).to_string(),
             expected(if wait.expected_bytes > wait.bytes {
                 wait.expected_bytes
             } else {
                 0
             }),
+        ];
+        let due = due_cells(wait.deadline_ms, wait.ends_ms)
+            .into_iter()
+            .take(due.len());
+        let last = [
             wait.gpu.map_or_else(|| "any".to_owned(), |gpu| gpu.to_string()),
             kind(wait),
             wait.label.clone(),
         ];
-        table.row(first.into_iter().chain(user).chain(last));
+        let first = first.into_iter().chain(user).chain(sizes);
+        table.row(first.chain(due).chain(last));
     }
     table
 }

@@ -82,6 +82,12 @@ pub struct TaskView {
     /// Milliseconds for which its process says that launches of its were held, for programs that others wait for.
     #[serde(default)]
     pub paused_ms: u64,
+    /// Milliseconds until its result is wanted, negative once that has passed; `None`: no time was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+    /// Milliseconds until it is expected to end, by what is known of its kind; `None`: nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_ms: Option<u64>,
 }
 
 impl TaskView {
@@ -131,6 +137,12 @@ pub struct WaitView {
     /// What it waits for, where that is more than its turn and room.
     #[serde(default, deserialize_with = "may_be_word")]
     pub waits_for: Option<WaitsFor>,
+    /// Milliseconds until its result is wanted, as [`TaskView::deadline_ms`] has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+    /// Milliseconds until it is expected to end, where it has a deadline and its length is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_ms: Option<u64>,
 }
 
 /// What a request waits for.

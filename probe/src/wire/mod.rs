@@ -27,13 +27,16 @@ mod words;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
-    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, PACES, SECTION,
+    CAP_OBSERVER, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION,
     VERSION, WITHDRAWS,
 };
 pub use order::{AGENT, EndsFor, Order, OrderWords};
 pub use pace::PaceWords;
 pub use reply::Reply;
-pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
+pub use request::{
+    ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, PROCESS_DEADLINE, Request, STARTS, WHOLE_JOB,
+    WHOLE_PROCESS,
+};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};
 pub use text::{TEXT_BYTES, Text};
 

@@ -7,8 +7,8 @@ use std::hint::black_box;
 pub const VERSION: u32 = if cfg!(mgb_next_protocol) { 15 } else { 14 };
 /// The first version in which requests can be withdrawn.
 pub const WITHDRAWS: u32 = 13;
-/// The first version in which a client's launches can be paced.
-pub const PACES: u32 = 14;
+/// The first version in which is told when a program is expected to end.
+pub const EXPECTS: u32 = 14;
 /// The oldest version that this build can speak as well, as a client and as `mgbd`. A change that breaks the
 /// layout or the meaning of anything raises it to [`VERSION`], and parts programs from an `mgbd` that is
 /// replaced.

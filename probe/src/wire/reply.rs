@@ -84,6 +84,13 @@ pub enum Reply {
     },
     /// The same where an earlier process of the job has begun. Nothing was granted.
     Numbered(Numbering),
+    /// `Expect`: how long the program would wait for room, and how long it takes after that.
+    Expected {
+        /// Nanoseconds until it has room.
+        waits_ns: u64,
+        /// Nanoseconds from then to its end; the largest number: nothing is known of it.
+        lasts_ns: u64,
+    },
 }
 
 impl Reply {
@@ -121,6 +128,9 @@ impl Reply {
             } => {
                 words[..2].copy_from_slice(&[pair(14, gpu), reserved]);
                 words[5..].copy_from_slice(&numbering.words());
+            }
+            Reply::Expected { waits_ns, lasts_ns } => {
+                words[..3].copy_from_slice(&[20, waits_ns, lasts_ns]);
             }
             Reply::Numbered(numbering) => {
                 words[0] = 15;
@@ -178,6 +188,10 @@ impl Reply {
                 numbering: numbering()?,
             },
             15 => Reply::Numbered(numbering()?),
+            20 => Reply::Expected {
+                waits_ns: words[1],
+                lasts_ns: words[2],
+            },
             _ => return None,
         })
     }

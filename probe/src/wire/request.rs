@@ -46,6 +46,9 @@ pub enum Op {
     /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`.
     /// Since version 13.
     Place = 16,
+    /// When a program would end that is started now: the one that `mgb run` numbers `bytes`, with this need and
+    /// deadline, whose processes are the job `task`. Since version 14.
+    Expect = 20,
 }
 
 impl Op {
@@ -67,6 +70,7 @@ impl Op {
             14 => Op::Moved,
             15 => Op::Withdraw,
             16 => Op::Place,
+            20 => Op::Expect,
             _ => return None,
         })
     }
@@ -96,13 +100,18 @@ pub const OF_JOB: u32 = 8;
 /// The same: `task` is a process id, and all processes of its job are meant.
 pub const WHOLE_JOB: u32 = 16;
 
+/// [`Request::flags`], of [`Op::Expect`]: it is started now, by the process that asks, which becomes it.
+pub const STARTS: u32 = 128;
+/// [`Request::flags`], of [`Op::Begin`]: the deadline is that of the whole process. Since version 14.
+pub const PROCESS_DEADLINE: u32 = 256;
+
 /// A call's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What is asked.
     pub op: Op,
     /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`NUMBERED`], [`OF_JOB`], [`WHOLE_JOB`],
-    /// [`ELSEWHERE`].
+    /// [`ELSEWHERE`], [`STARTS`], [`PROCESS_DEADLINE`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,

@@ -65,6 +65,10 @@ fn replies_come_back_whole() {
             numbering: crate::Numbering::exchanging(0, 63),
         },
         Reply::Numbered(crate::Numbering::exchanging(8, 7)),
+        Reply::Expected {
+            waits_ns: 1,
+            lasts_ns: u64::MAX,
+        },
         Reply::Done,
         Reply::NeverFits {
             wanted: 2,

@@ -44,6 +44,14 @@ impl Snapshot {
         let seen = self.activity.iter().filter(|seen| is_meant(seen));
         seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
     }
+
+    /// How much of the time a process has had work on a GPU, in parts of [`WHOLE`].
+    pub(super) fn busy_part(&self, client: ClientId, gpu: usize) -> u32 {
+        let at = self
+            .activity
+            .binary_search_by_key(&(client, gpu), |seen| (seen.client, seen.gpu));
+        at.map_or(WHOLE, |at| self.activity[at].busy.min(WHOLE))
+    }
 }
 
 /// How busy a process has been on a GPU lately.

@@ -48,6 +48,9 @@ pub struct Holding {
     pub label: Text,
     /// When it was granted, on the broker's clock.
     pub granted: Duration,
+    /// When its result is wanted, on the broker's clock; `None`: no time was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
     /// Its grant may serve later runs of it, of which nobody is told: a lease.
     #[serde(default)]
     pub may_rest: bool,

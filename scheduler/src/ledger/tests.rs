@@ -20,6 +20,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         may_go: GpuSet::EMPTY,
         label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
+        deadline: None,
         may_rest: false,
         away: EvictedTime::default(),
     }

@@ -17,6 +17,9 @@
 mod alg2;
 mod alg3;
 mod cg;
+pub(crate) mod deadline;
+mod edf;
+mod laxity;
 mod mgb;
 mod queue;
 mod sa;
@@ -24,7 +27,7 @@ mod schedgpu;
 mod view;
 
 pub use queue::HOLDER_PATIENCE;
-pub(crate) use queue::turn;
+pub(crate) use queue::{turn, turn_timeout};
 pub use view::{Claim, GpuState, Placement, View, Waiter, warps_charged};
 
 use mgb_interface::{Policy, Queue};

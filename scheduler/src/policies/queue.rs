@@ -18,6 +18,10 @@
 //!
 //! *Shortest first*: the same with the one that is expected to end first.
 //!
+//! *By deadline*, earliest first or least laxity first: the same with the one whose deadline says so
+//! ([`super::deadline`]). Tasks are served so until they have waited for `HOLDER_PATIENCE` times the patience:
+//! where deadlines are minutes away, most of what waits is beyond the patience.
+//!
 //! So the bound on waiting is the same for all of them: once a task has waited for
 //! `HOLDER_PATIENCE` times the patience, nothing begins before it on the GPU where
 //! room gathers for it but tasks that have waited for as long and, on a stalled GPU, tasks that others
@@ -35,24 +39,37 @@ use std::time::Duration;
 
 use mgb_interface::Queue;
 
-use super::{GpuState, Placement, View, Waiter};
+use super::{GpuState, Placement, View, Waiter, edf, laxity};
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 
 /// How many times the patience a process that has something may pass others.
 pub const HOLDER_PATIENCE: u32 = 4;
 
-/// The sort key of requests that have not waited for long: less goes first. `None`: order of arrival.
-pub(crate) fn turn(queue: Queue, waiter: &Waiter) -> Option<u128> {
+/// The sort key of a request that has waited for less than [`turn_timeout`]: less goes first. `None`: order of
+/// arrival. It is a matter of the moment: a deadline that could be met may be lost now.
+pub(crate) fn turn(queue: Queue, waiter: &Waiter, now: Duration) -> Option<u64> {
     match queue {
         Queue::InOrder | Queue::Backfill => None,
-        Queue::Shortest => Some(waiter.expected.as_nanos()),
-        Queue::Largest => Some(u128::from(u64::MAX - waiter.bytes)),
+        Queue::Shortest => Some(u64::try_from(waiter.expected.as_nanos()).unwrap_or(u64::MAX)),
+        Queue::Largest => Some(u64::MAX - waiter.bytes),
+        Queue::Edf => Some(edf::turn(waiter, now)),
+        Queue::Laxity => Some(laxity::turn(waiter, now)),
+    }
+}
+
+/// How long requests wait for their turns by the queue: those that have waited for longer go first, in the
+/// order of arrival.
+pub(crate) fn turn_timeout(queue: Queue, patience: Duration) -> Duration {
+    if queue.by_deadline() {
+        patience.saturating_mul(HOLDER_PATIENCE)
+    } else {
+        patience
     }
 }
 
 fn sorts(queue: Queue) -> bool {
-    matches!(queue, Queue::Shortest | Queue::Largest)
+    !matches!(queue, Queue::InOrder | Queue::Backfill)
 }
 
 /// Where a policy places.
@@ -278,25 +295,31 @@ pub(super) fn place(
     };
     // Where users take turns, they are in order already.
     let sorts = sorts(queue) && !view.is_ordered;
+    let too_long = view.now.checked_sub(turn_timeout(queue, view.patience));
+    let has_turn = |waiter: &Waiter| sorts && too_long.is_none_or(|then| waiter.since > then);
     for (at, waiter) in view.waiting.iter().enumerate() {
         // Nobody can begin any more.
         if round.kept[1] == round.all {
             return round.placements;
         }
-        if !sorts || order.aged(waiter) {
+        if !has_turn(waiter) {
             round.serve(at, lower(waiter), order, choose);
         }
     }
     if sorts {
-        // Of the others, those who cannot be placed change nothing.
+        // Of the others, those who cannot be placed change nothing, unless room gathers for them.
         let may_begin = |(at, waiter): (usize, &Waiter)| {
-            let is_served = !order.aged(waiter) && waiter.bytes <= round.most;
-            is_served.then(|| (turn(queue, waiter), at))
+            let is_served = has_turn(waiter) && (waiter.bytes <= round.most || order.aged(waiter));
+            is_served.then(|| (turn(queue, waiter, view.now), at))
         };
-        let mut turns: Vec<(Option<u128>, usize)> =
+        let mut turns: Vec<(Option<u64>, usize)> =
             view.waiting.iter().enumerate().filter_map(may_begin).collect();
         turns.sort_unstable();
         for (_, at) in turns {
+            // Nobody can begin any more.
+            if round.kept[1] == round.all {
+                break;
+            }
             round.serve(at, lower(&view.waiting[at]), order, choose);
         }
     }

@@ -62,6 +62,7 @@ fn waiter(client: u64, bytes: u64, warps: u32) -> Waiter {
         },
         since: NOW,
         expected: Duration::MAX,
+        deadline: None,
         priority: 0,
         gathers: Some(0),
     }

@@ -66,7 +66,7 @@ pub struct GpuState {
 }
 
 /// A task that waits to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiter {
     /// The client that asked.
     pub client: ClientId,
@@ -85,6 +85,8 @@ pub struct Waiter {
     pub since: Duration,
     /// How long it is expected to run; [`Duration::MAX`]: unknown.
     pub expected: Duration,
+    /// When its result is wanted, on the clock of [`View::now`]; `None`: no time was named.
+    pub deadline: Option<Duration>,
     /// Higher goes first under policies that look at it.
     pub priority: u32,
     /// The GPU on which room gathers for it once it has waited for long.

@@ -100,9 +100,10 @@ impl ShareQueue<'_> {
     }
 
     /// Where a request is among those of its user: who has waited for long first, in order of arrival.
-    fn own_turn(&self, waiter: &Waiter) -> (bool, u128) {
-        let aged = self.now.saturating_sub(waiter.since) >= self.patience;
-        let turn = policies::turn(self.queue, waiter).filter(|_| !aged);
+    fn own_turn(&self, waiter: &Waiter) -> (bool, u64) {
+        let timeout = policies::turn_timeout(self.queue, self.patience);
+        let aged = self.now.saturating_sub(waiter.since) >= timeout;
+        let turn = policies::turn(self.queue, waiter, self.now).filter(|_| !aged);
         (!aged && turn.is_some(), turn.unwrap_or(0))
     }
 }
@@ -137,6 +138,7 @@ mod tests {
             launch: TaskLaunch::of(&mgb_probe::Need::default()),
             since: Duration::from_secs(since),
             expected: Duration::MAX,
+            deadline: None,
             priority: 0,
             gathers: None,
         }
@@ -184,6 +186,26 @@ mod tests {
         assert_eq!(order(&waiters, Queue::InOrder, 4, &users), [0, 3, 1, 2]);
         // Who has waited beyond the patience comes before larger ones of the same user.
         assert_eq!(order(&waiters, Queue::Largest, 31, &users), [0, 3, 1, 2]);
+    }
+
+    #[test]
+    fn deadlines_order_what_a_user_has_and_pass_nobody_elses() {
+        let due = |client, seconds| Waiter {
+            deadline: Some(Duration::from_secs(seconds)),
+            ..waiter(client, 5, 0)
+        };
+        let waiters = [
+            waiter(1, 5, 0),
+            due(2, 90),
+            due(3, 60),
+            due(10, 3),
+            waiter(11, 5, 0),
+        ];
+        let users = [(1, 0, 1, 0), (2, 0, 1, 0)];
+        // The fourth is lost by then.
+        assert_eq!(order(&waiters, Queue::Edf, 40, &users), [2, 4, 1, 3, 0]);
+        // Beyond the bound they are in order.
+        assert_eq!(order(&waiters, Queue::Edf, 120, &users), [0, 3, 1, 4, 2]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ while text.strip():
             print(f"  anchored: {reason['text']} ({place(reason)})")
         for reason in task.get("alone", []):
             print(f"  alone: {reason['text']} ({place(reason)})")
+        if "deadline" in task:
+            print(f"  deadline: {task['deadline']}")
         if "begin" in task:
             print(f"  begin {place(task['begin'])}")
         for end in task.get("ends", []):

@@ -19,6 +19,7 @@ mod confined;
 mod container;
 mod container_root;
 mod cuda12;
+mod deadlines;
 mod devices;
 mod doctor;
 mod drain;

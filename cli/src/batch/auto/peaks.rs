@@ -61,6 +61,7 @@ mod tests {
             text: text.to_owned(),
             need: None,
             gpus: None,
+            deadline: None,
             program: text.split(' ').next().unwrap_or_default().into(),
             arguments: Vec::new(),
             environment: Vec::new(),

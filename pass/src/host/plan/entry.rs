@@ -38,6 +38,7 @@ impl Planner<'_> {
         }
         insertion.movable = entry.movable.as_ref().is_some_and(|proof| proof.movable);
         entry.need = Some(self.need(&insertion.need));
+        entry.deadline = insertion.deadline.as_ref().map(|ms| self.writer.write(ms));
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
         entry.ends.sort_by_key(|place| place.line);

@@ -14,6 +14,7 @@ use crate::host::ir::expr::Expr;
 use crate::host::ir::helpers;
 use crate::host::ir::names::ValueNames;
 use crate::host::needs::StaticNeed;
+use crate::host::needs::reads::Reads;
 use crate::host::objects::launches::{self, KernelLaunch};
 use crate::host::objects::ops::OpKind;
 use crate::host::objects::{self, Objects};
@@ -22,6 +23,7 @@ use crate::host::reason::Why;
 use crate::host::tasks::devices::{Choosers, DeviceFlow};
 use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
+use crate::host::tasks::placement;
 use crate::host::tasks::{self, Candidate};
 
 /// Why a task is lazy that has no begin with its own device current.
@@ -43,6 +45,8 @@ pub struct Static {
     pub alone: bool,
     /// Whether it may go on, on another GPU.
     pub movable: bool,
+    /// In how many milliseconds from its begin its result is wanted, if the source says so.
+    pub deadline: Option<Expr>,
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
@@ -100,6 +104,7 @@ pub fn plan(
         never_move: hints::never_move(function),
         never_share: hints::never_share(function),
         need_hint: hints::need(function),
+        deadline_hint: hints::deadline(function),
     };
     let mut tasks: Vec<(usize, PlannedTask)> = Vec::new();
     // All lazy ops of a process are in its one lazy task: those of a function have one entry.
@@ -153,6 +158,7 @@ struct Planner<'a> {
     never_move: Vec<Why>,
     never_share: Vec<Why>,
     need_hint: Option<Expr>,
+    deadline_hint: Option<Expr>,
 }
 
 impl Planner<'_> {
@@ -199,7 +205,15 @@ impl Planner<'_> {
             variables: !candidate.variables.is_empty(),
             alone: !self.never_share.is_empty(),
             movable: false,
+            deadline: self.deadline(begin),
         })
+    }
+
+    /// What the source says of the deadline of a task that begins there, where that is known there.
+    fn deadline(&self, begin: Point) -> Option<Expr> {
+        let mut said = self.deadline_hint.clone();
+        Reads::new(self.collected, self.cfg, begin).at_begin(said.iter_mut());
+        said.filter(|said| placement::is_defined(self.cfg, said, begin))
     }
 
     /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.

@@ -159,6 +159,7 @@ impl<'ctx> Rewriter<'ctx> {
         let registers = self
             .i32()
             .const_int(task.need.registers.unwrap_or(0).into(), false);
+        let deadline = emitter.integer(&nanoseconds(&task.deadline))?;
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
         let flags = [
@@ -179,7 +180,7 @@ impl<'ctx> Rewriter<'ctx> {
             ("shared", shared),
             ("priority", none),
             ("heap", never),
-            ("deadline", never),
+            ("deadline", deadline),
         ];
         for (at, (name, field)) in fields.into_iter().enumerate() {
             let place = self
@@ -378,6 +379,13 @@ fn clamped(expression: &Option<Expr>) -> Expr {
         32,
         expr::binary(BinaryOp::UMin, whole, Expr::number(u32::MAX.into())),
     )
+}
+
+/// Milliseconds in nanoseconds, none counting as 0; what would not fit is 49 days.
+fn nanoseconds(milliseconds: &Option<Expr>) -> Expr {
+    let whole = milliseconds.clone().unwrap_or(Expr::number(0));
+    let bounded = expr::binary(BinaryOp::UMin, whole, Expr::number(u32::MAX.into()));
+    expr::binary(BinaryOp::Mul, bounded, Expr::number(1_000_000))
 }
 
 /// A constant C string.

@@ -16,14 +16,27 @@ const NEVER_SHARE: &[u8] = b"mgb.never-share\0";
 /// The annotation of `MGB_NEED`.
 const NEED: &[u8] = b"mgb.need\0";
 
+/// The annotation of `MGB_DEADLINE`.
+const DEADLINE: &[u8] = b"mgb.deadline\0";
+
+/// In how many milliseconds the source wants the results of the tasks of a prepared function.
+pub fn deadline(function: Value) -> Option<Expr> {
+    said_number(function, DEADLINE)
+}
+
 /// The bytes that the source states as the need of the tasks of a prepared function, for where the pass
 /// cannot compute it.
 pub fn need(function: Value) -> Option<Expr> {
+    said_number(function, NEED)
+}
+
+/// What the first hint of a kind says, where that is a number.
+fn said_number(function: Value, hint: &[u8]) -> Option<Expr> {
     let mut hints = function
         .instructions()
-        .filter(|&call| text(call).as_deref() == Some(NEED));
-    let bytes = hints.next()?.arguments().next()?;
-    Some(expr::zext(64, Expr::of(bytes)))
+        .filter(|&call| text(call).as_deref() == Some(hint));
+    let number = hints.next()?.arguments().next()?;
+    Some(expr::zext(64, Expr::of(number)))
 }
 
 /// Why the tasks of a prepared function may not move: the hints for it, in program order.

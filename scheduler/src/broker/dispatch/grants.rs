@@ -69,6 +69,7 @@ impl Broker {
             },
             label: request.label,
             granted: round.now,
+            deadline: waiting.deadline(),
             may_rest: request.site != 0,
             away: EvictedTime::default(),
         }

@@ -4,6 +4,7 @@ mod break_deadlock;
 mod control;
 mod eviction;
 mod expectations;
+mod expected_end;
 mod gather;
 mod grants;
 mod journal;
@@ -30,6 +31,7 @@ use super::program::ProgramId;
 use super::queue::RequestQueue;
 use super::reserve::Reserve;
 use super::rules::ServingRules;
+use super::snapshot::Snapshot;
 use super::turns::{self, Turns};
 use crate::client::ClientId;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
@@ -148,10 +150,15 @@ impl Broker {
     /// The client's process died; returns what is to be reclaimed.
     pub fn die(&mut self, client: ClientId, now: Duration) -> Vec<Reclaiming> {
         self.hang_up(client);
-        self.history.process_ends(&self.books, client, now);
+        for kind in self.history.process_ends(&self.books, client, now) {
+            self.relearn(kind);
+        }
         self.jobs.leave(client);
         let uid = self.books.clients.user(client);
         if let Some(gone) = self.books.clients.remove(client) {
+            if self.books.clients.of_pid(gone.pid()).is_none() {
+                self.history.run_ends(gone.pid(), now);
+            }
             self.books.control.forget(&gone, &self.books.clients);
         }
         self.orders.remove(client);
@@ -216,6 +223,11 @@ impl Broker {
     pub fn has_overhead(&mut self, client: ClientId, gpu: usize, bytes: u64) {
         self.books.ledger.has_taken(client, gpu, bytes);
         self.history.has_overhead(&self.books, client, bytes);
+    }
+
+    /// What processes have done lately: how far their tasks have come. To be told of each sample.
+    pub fn saw_work(&mut self, snapshot: &Snapshot, now: Duration) {
+        self.history.saw_work(&self.books, snapshot, now);
     }
 
     /// Begins with what an earlier broker remembered.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use mgb_probe::need::ALONE;
-use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request};
+use mgb_probe::wire::{MAKES_CONTEXT, Op, PROCESS_DEADLINE, Reply, Request};
 
 use super::Broker;
 use crate::Ledger;
 use crate::broker::answer::bad;
-use crate::broker::history::Expectation;
+use crate::broker::history::{Expectation, TaskKind};
 use crate::broker::jobs::{Follow, Placing};
 use crate::broker::queue::{QueuedRequest, SuspendReason, SuspendedRequest, Waiting};
 use crate::broker::round;
@@ -43,6 +43,7 @@ impl Broker {
             }
             Op::Moved => Some(self.moved(key, now)),
             Op::Place => Some(self.place(client, &request)),
+            Op::Expect => Some(self.expect(client, &request, now)),
             Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => {
                 Some(self.control(client, &request, now))
             }
@@ -52,7 +53,9 @@ impl Broker {
                 Some(Reply::Done)
             }
             Op::End => {
-                self.history.task_ends(&self.books, key, now);
+                if let Some(kind) = self.history.task_ends(&self.books, key, now) {
+                    self.relearn(kind);
+                }
                 Some(self.change(key, |ledger| ledger.end(key, request.bytes)))
             }
         }
@@ -110,10 +113,15 @@ impl Broker {
         let Expectation {
             kind,
             lasts,
+            is_known,
             grows,
             overhead,
         } = self.history.expectation(&self.books, key.client, &request);
         self.jobs.lead(&self.books.clients, key, &request);
+        let is_of_process = request.flags & PROCESS_DEADLINE != 0;
+        // With the program's deadline in mind all that it has before it counts.
+        let whole = self.history.run_remains(&self.books, key.client, now);
+        let whole = whole.filter(|_| is_of_process && self.books.rules.queue.by_deadline());
         let more = grows.saturating_add(overhead);
         let waiting = Waiting {
             queued: QueuedRequest {
@@ -128,9 +136,11 @@ impl Broker {
             gpus: open,
             fit,
             kind,
+            is_known: is_known || whole.is_some(),
+            at_least: whole.unwrap_or_default(),
         };
         self.asks(&waiting);
-        let waiter = round::waiter(&self.books, &waiting, lasts);
+        let waiter = round::waiter(&self.books, &waiting, lasts.max(waiting.at_least));
         self.queue.pending.begin(waiting, waiter);
         None
     }
@@ -262,11 +272,25 @@ impl Broker {
             gpus: there,
             fit: there,
             kind: None,
+            is_known: false,
+            at_least: Duration::ZERO,
         };
         self.asks(&waiting);
         self.queue.touches.touch(key, request.thread, now);
         self.queue.pending.grow(waiting);
         None
+    }
+
+    /// A task of this kind has ended: those that wait and are like it are expected to last as it did, and those
+    /// of which nothing is known as long as tasks do on average.
+    pub(super) fn relearn(&mut self, ended: TaskKind) {
+        if self.books.rules.queue.by_deadline() {
+            let history = &self.history;
+            let mean = history.mean().unwrap_or(Duration::MAX);
+            self.queue
+                .pending
+                .relearn(mean, ended, |kind| history.lasted(kind));
+        }
     }
 
     /// A request is about to enter the queue.

@@ -11,7 +11,7 @@ use mgb_probe::view::HeldBack;
 use mgb_probe::wire::{Op, Request};
 
 use super::Broker;
-use crate::broker::queue::{SuspendReason, SuspendedRequest, Waiting};
+use crate::broker::queue::{SuspendReason, SuspendedRequest, Waiting, asked_later};
 use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 
@@ -71,7 +71,7 @@ impl Broker {
             now
         };
         let (client, cell) = (suspended.client, suspended.cell);
-        if let Some(reply) = self.request(client, cell, suspended.request, since) {
+        if let Some(reply) = self.request(client, cell, suspended.asked_at(since), since) {
             self.queue.answer_later(client, cell, reply);
         }
     }
@@ -152,7 +152,8 @@ impl Broker {
         };
         for follower in self.jobs.replace_leaders(waits) {
             let (client, cell) = (follower.client, follower.cell);
-            if let Some(reply) = self.request(client, cell, follower.request, now) {
+            let request = asked_later(follower.request, now.saturating_sub(follower.since));
+            if let Some(reply) = self.request(client, cell, request, now) {
                 self.queue.answer_later(client, cell, reply);
             }
         }

@@ -91,6 +91,8 @@ impl Broker {
             most_time_ms: most_time.map(|most| most.as_millis() as u64),
             class: Class::Batch,
             paused_ms: 0,
+            deadline_ms: task.deadline.map(|deadline| until(deadline, now)),
+            ends_ms: self.end_of(key, task, now).map(|left| left.as_millis() as u64),
         }
     }
 
@@ -100,9 +102,14 @@ impl Broker {
         let gathers = self.queue.pending.waiters().iter().map(|waiter| waiter.gathers);
         // Growths come behind those who begin.
         let gathers = gathers.chain(std::iter::repeat(None));
-        let pending = self.queue.pending.iter().zip(gathers);
-        let pending = pending.map(|(waiting, gathers)| WaitView {
+        let ends = self.ends_of_waiters(now).into_iter();
+        let ends = ends.chain(std::iter::repeat(None));
+        let pending = self.queue.pending.iter().zip(gathers).zip(ends);
+        let pending = pending.map(|((waiting, gathers), ends)| WaitView {
             waits_for: self.waits_for(waiting, gathers, growing, now),
+            ends_ms: ends
+                .filter(|_| waiting.deadline().is_some())
+                .map(|left| left.as_millis() as u64),
             ..self.pending_view(waiting, now)
         });
         let suspended = self.queue.suspended.iter();
@@ -129,6 +136,8 @@ impl Broker {
             limited: None,
             gpu_lost: false,
             waits_for: None,
+            deadline_ms: waiting.deadline().map(|deadline| until(deadline, now)),
+            ends_ms: None,
         }
     }
 
@@ -157,6 +166,8 @@ impl Broker {
                 SuspendReason::OthersGpus => Some(WaitsFor::OthersGpus),
                 _ => None,
             },
+            deadline_ms: suspended.deadline().map(|deadline| until(deadline, now)),
+            ends_ms: None,
         }
     }
 
@@ -176,6 +187,8 @@ impl Broker {
             limited: None,
             gpu_lost: false,
             waits_for: None,
+            deadline_ms: None,
+            ends_ms: None,
         }
     }
 
@@ -249,6 +262,8 @@ fn reclaiming_view(entry: &Reclaiming, now: Duration) -> TaskView {
         most_time_ms: None,
         class: Class::Batch,
         paused_ms: 0,
+        deadline_ms: None,
+        ends_ms: None,
     }
 }
 
@@ -266,4 +281,13 @@ fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool 
 /// The only GPU of a set; `None` if it has several.
 fn only(gpus: GpuSet) -> Option<u32> {
     gpus.only().map(|gpu| gpu as u32)
+}
+
+/// Milliseconds until then, negative once it has passed.
+fn until(deadline: Duration, now: Duration) -> i64 {
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    match deadline.checked_sub(now) {
+        Some(left) => millis(left),
+        None => -millis(now - deadline),
+    }
 }

@@ -2,7 +2,9 @@
 
 mod job_usage;
 mod overheads;
+mod progress;
 mod record;
+mod runs;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -12,7 +14,8 @@ use mgb_probe::view::{Counts, JobView};
 use mgb_probe::wire::Request;
 
 use super::books::{Books, is_whole_process};
-use super::clients::UsersJob;
+use super::clients::{JobOfUser, UsersJob};
+use super::snapshot::Snapshot;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
@@ -21,17 +24,25 @@ pub(super) use job_usage::MAX_JOBS;
 use job_usage::{JobUsage, JobUsages};
 use overheads::Overheads;
 pub use record::Remembered;
+pub(super) use runs::RunKind;
+use runs::Runs;
 use tasks::TaskHistory;
 pub(super) use tasks::TaskKind;
+
+/// How often it is noted what work tasks have had.
+const WORK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What tasks, programs and jobs have taken, and totals.
 #[derive(Debug, Default)]
 pub(super) struct History {
     tasks: TaskHistory,
     overheads: Overheads,
+    runs: Runs,
     jobs: JobUsages,
     /// When a task ended last, by GPU.
     work_ended: BTreeMap<usize, Duration>,
+    /// When it was last noted what work tasks have had.
+    saw_work: Duration,
     counts: Counts,
 }
 
@@ -42,6 +53,8 @@ pub(super) struct Expectation {
     pub(super) kind: Option<TaskKind>,
     /// How long it runs; [`Duration::MAX`]: unknown.
     pub(super) lasts: Duration,
+    /// Whether that is known of its kind, and not the mean of all.
+    pub(super) is_known: bool,
     /// Bytes that it has beyond those of its begin.
     pub(super) grows: u64,
     /// Bytes that its process takes beside its tasks.
@@ -80,10 +93,11 @@ impl History {
             .program(client)
             .map(|program| TaskKind::of(program, request));
         let known = kind.as_ref().and_then(|kind| self.tasks.of(kind));
-        let lasts = known.and_then(|known| known.lasted).or(self.tasks.mean());
+        let lasted = known.and_then(|known| known.lasted);
         Expectation {
             kind,
-            lasts: lasts.unwrap_or(Duration::MAX),
+            lasts: lasted.or(self.tasks.mean()).unwrap_or(Duration::MAX),
+            is_known: lasted.is_some(),
             grows: known.map_or(0, |known| known.grown_bytes),
             overhead: self.expected_overhead(books, client, request),
         }
@@ -120,6 +134,50 @@ impl History {
     /// How long a running task is known to take from its grant to its end.
     pub(super) fn lasts(&self, key: TaskKey) -> Option<Duration> {
         self.tasks.lasts(key)
+    }
+
+    /// How long tasks of the kind are known to last.
+    pub(super) fn lasted(&self, kind: &TaskKind) -> Option<Duration> {
+        self.tasks.lasted(kind)
+    }
+
+    /// How much longer a running task takes that was granted so long ago, by how much of its work is done.
+    pub(super) fn remains(&self, key: TaskKey, age: Duration) -> Option<Duration> {
+        self.tasks.remains(key, age)
+    }
+
+    /// How long a program took when `mgb run` started it before.
+    pub(super) fn run_lasted(&self, kind: &RunKind) -> Option<Duration> {
+        self.runs.lasted(kind)
+    }
+
+    /// `mgb run`, of this number, becomes the program, whose processes are this job.
+    pub(super) fn run_starts(&mut self, job: JobOfUser, kind: RunKind, pid: u32, now: Duration) {
+        self.runs.starts(job, kind, pid, now);
+    }
+
+    /// No process of this number is left: what `mgb run` has started as it is over.
+    pub(super) fn run_ends(&mut self, pid: u32, now: Duration) {
+        self.runs.ended(pid, now);
+    }
+
+    /// How much longer the program takes that the client is a process of, where it is known.
+    pub(super) fn run_remains(&self, books: &Books, client: ClientId, now: Duration) -> Option<Duration> {
+        let entry = books.clients.get(client)?;
+        self.runs.remains(entry.job_of_user(), now)
+    }
+
+    /// Running tasks had work for these parts of the last time.
+    pub(super) fn saw_work(&mut self, books: &Books, snapshot: &Snapshot, now: Duration) {
+        if now.saturating_sub(self.saw_work) < WORK_INTERVAL {
+            return;
+        }
+        self.saw_work = now;
+        for (key, holding) in books.ledger.tasks().filter(|(_, holding)| holding.running) {
+            let age = now.saturating_sub(holding.granted);
+            self.tasks
+                .saw_work(key, age, snapshot.busy_part(key.client, holding.gpu));
+        }
     }
 
     /// When a task on the GPU, or its process, ended last; `None`: none has.
@@ -161,31 +219,32 @@ impl History {
         self.charge(books, key.client, waited, now);
     }
 
-    /// A task ends, if it is in the ledger still.
-    pub(super) fn task_ends(&mut self, books: &Books, key: TaskKey, now: Duration) {
-        let Some(holding) = books.ledger.task(key) else {
-            return;
-        };
+    /// A task ends, if it is in the ledger still. Returns its kind, if more is known of that now.
+    pub(super) fn task_ends(&mut self, books: &Books, key: TaskKey, now: Duration) -> Option<TaskKind> {
+        let holding = books.ledger.task(key)?;
         let lasted = now.saturating_sub(holding.granted);
         self.work_ended.insert(holding.gpu, now);
-        self.tasks.ended(key, lasted);
+        let ended = self.tasks.ended(key, lasted);
         if holding.running {
             self.had_tasks_for(books, key.client, lasted, now);
         }
+        ended
     }
 
     /// A process ends, and with it those of its tasks that run to its end: lazy ones of programs that free nothing, and
-    /// whole processes.
-    pub(super) fn process_ends(&mut self, books: &Books, client: ClientId, now: Duration) {
+    /// whole processes. Returns their kinds.
+    pub(super) fn process_ends(&mut self, books: &Books, client: ClientId, now: Duration) -> Vec<TaskKind> {
         let mut had_tasks_for = Duration::ZERO;
+        let mut ended = Vec::new();
         for (key, holding) in books.ledger.tasks_of(client) {
             self.work_ended.insert(holding.gpu, now);
             let lasted = now.saturating_sub(holding.granted);
-            self.tasks.ended(key, lasted);
+            ended.extend(self.tasks.ended(key, lasted));
             had_tasks_for += if holding.running { lasted } else { Duration::ZERO };
         }
         self.had_tasks_for(books, client, had_tasks_for, now);
         self.program_ends(books, client);
+        ended
     }
 
     /// The client's process ends, or is another program from now on.
@@ -203,11 +262,12 @@ impl History {
     pub(super) fn recall(&mut self, remembered: &Remembered) {
         self.tasks.recall(remembered.mean, &remembered.tasks);
         self.overheads.recall(&remembered.programs);
+        self.runs.recall(&remembered.runs);
     }
 
     /// Whether something was learned since it was last asked what is remembered.
     pub(super) fn has_learned(&self) -> bool {
-        self.tasks.has_learned() || self.overheads.has_learned()
+        self.tasks.has_learned() || self.overheads.has_learned() || self.runs.has_learned()
     }
 
     /// What is remembered of programs and their tasks now.
@@ -216,6 +276,7 @@ impl History {
             mean: self.tasks.mean(),
             tasks: self.tasks.remembered(),
             programs: self.overheads.remembered(),
+            runs: self.runs.remembered(),
         }
     }
 
@@ -253,6 +314,9 @@ impl History {
         waited: Duration,
         now: Duration,
     ) -> Option<&mut JobUsage> {
+        if let Some(entry) = books.clients.get(client) {
+            self.runs.waited(entry.job_of_user(), waited, now);
+        }
         let job = books.clients.slurm_job_of(client)?;
         let by_gpu = bytes_of(books, job);
         let usage = self.touch(books, job, now);

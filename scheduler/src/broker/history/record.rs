@@ -13,6 +13,16 @@ pub struct Remembered {
     pub(super) mean: Option<Duration>,
     pub(super) tasks: Vec<RememberedTask>,
     pub(super) programs: Vec<RememberedProgram>,
+    #[serde(default)]
+    pub(super) runs: Vec<RememberedRun>,
+}
+
+/// A program that `mgb run` started, and how long it took; see [`super::runs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RememberedRun {
+    pub(super) uid: u32,
+    pub(super) number: u64,
+    pub(super) lasted: Duration,
 }
 
 /// A kind of tasks, and what it took; see [`super::tasks`].
@@ -24,6 +34,8 @@ pub(super) struct RememberedTask {
     pub(super) label: String,
     pub(super) size: u64,
     pub(super) lasted: Option<Duration>,
+    #[serde(default)]
+    pub(super) worked: Option<Duration>,
     pub(super) grown_bytes: u64,
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
+use super::progress::TaskProgress;
 use super::record::RememberedTask;
 use crate::broker::program::ProgramId;
 use crate::client::ClientId;
@@ -43,6 +44,12 @@ impl TaskKind {
         }
     }
 
+    /// Whether a run of the other says something of it.
+    pub(in crate::broker) fn is_akin(&self, other: &TaskKind) -> bool {
+        let is_same = |one: &TaskKind| (one.program.whatever(), one.site, one.size);
+        is_same(self) == is_same(other) && self.label == other.label
+    }
+
     /// What a run of it counts for, the most general last.
     fn kinds(self) -> impl Iterator<Item = TaskKind> {
         self.program
@@ -56,17 +63,20 @@ impl TaskKind {
 pub(super) struct TaskRecord {
     /// From the grant to the end; of several runs, the later weigh more. `None`: no run has ended.
     pub(super) lasted: Option<Duration>,
+    /// For how much of that its process had work on the GPU; weighed in the same way.
+    pub(super) worked: Option<Duration>,
     /// The most bytes that it had reserved at once, less those of its begin, which may differ a little from
     /// run to run. A run that grows further says so at once, one that grows less brings it down half-way.
     pub(super) grown_bytes: u64,
 }
 
-/// A running task: its kind, and how far it has grown.
+/// A running task: its kind, how far it has grown, and how far it has come.
 #[derive(Clone, Copy, Debug)]
 struct RunningTask {
     kind: TaskKind,
     began_bytes: u64,
     grown_bytes: u64,
+    progress: TaskProgress,
 }
 
 /// What tasks took when they ran before, by kind.
@@ -105,17 +115,43 @@ impl TaskHistory {
         };
         let any = self.known.get(&any).copied();
         let same = self.known.get(kind).copied();
+        let lasting = same.filter(|same| same.lasted.is_some()).or(any);
+        let (lasted, worked) = lasting.map_or((None, None), |record| (record.lasted, record.worked));
         Some(TaskRecord {
-            lasted: same.and_then(|same| same.lasted).or(any?.lasted),
+            lasted,
+            worked,
             ..same.or(any)?
         })
     }
 
-    /// How long a running task is known to take from its grant to its end.
-    pub(super) fn lasts(&self, key: TaskKey) -> Option<Duration> {
-        let kind = self.running.get(&key)?.kind;
+    /// How long tasks of the kind last, without a word that it was of use; `None`: unknown.
+    pub(super) fn lasted(&self, kind: &TaskKind) -> Option<Duration> {
         let mut known = kind.kinds().filter_map(|kind| self.known.peek(&kind));
         known.find_map(|record| record.lasted)
+    }
+
+    /// How much longer a running task of this age takes, by how much of the work of its kind it has had;
+    /// `None`: its kind is unknown.
+    pub(super) fn remains(&self, key: TaskKey, age: Duration) -> Option<Duration> {
+        let run = self.running.get(&key)?;
+        let mut known = run.kind.kinds().filter_map(|kind| self.known.peek(&kind));
+        let (lasted, worked) = known.find_map(|record| Some((record.lasted?, record.worked)))?;
+        let Some(whole) = worked.filter(|worked| !worked.is_zero()) else {
+            return Some(lasted.saturating_sub(age));
+        };
+        Some(run.progress.left(lasted, whole, age))
+    }
+
+    /// A running task of this age was seen to have work for this part of the time, of [`crate::broker::WHOLE`].
+    pub(super) fn saw_work(&mut self, key: TaskKey, age: Duration, part: u32) {
+        if let Some(run) = self.running.get_mut(&key) {
+            run.progress.saw(age, part);
+        }
+    }
+
+    /// How long a running task is known to take from its grant to its end.
+    pub(super) fn lasts(&self, key: TaskKey) -> Option<Duration> {
+        self.lasted(&self.running.get(&key)?.kind)
     }
 
     /// How long tasks last; `None`: none has ended.
@@ -129,6 +165,7 @@ impl TaskHistory {
             kind,
             began_bytes: bytes,
             grown_bytes: 0,
+            progress: TaskProgress::new(),
         };
         self.running.insert(key, run);
     }
@@ -142,30 +179,37 @@ impl TaskHistory {
         let run = *run;
         for kind in run.kind.kinds() {
             let old = self.known.get(&kind);
-            let (lasted, before) = old.map_or((None, 0), |old| (old.lasted, old.grown_bytes));
-            self.note(kind, lasted, run.grown_bytes.max(before));
+            let old = old.copied().unwrap_or(TaskRecord {
+                lasted: None,
+                worked: None,
+                grown_bytes: 0,
+            });
+            let grown_bytes = run.grown_bytes.max(old.grown_bytes);
+            self.note(kind, TaskRecord { grown_bytes, ..old });
         }
     }
 
-    /// The task is over, after so long.
-    pub(super) fn ended(&mut self, key: TaskKey, lasted: Duration) {
-        let Some(run) = self.running.remove(&key) else {
-            return;
-        };
+    /// The task is over, after so long. Returns its kind, of which more is known now.
+    pub(super) fn ended(&mut self, key: TaskKey, lasted: Duration) -> Option<TaskKind> {
+        let run = self.running.remove(&key)?;
+        let worked = run.progress.worked(lasted);
         self.mean = Some(self.mean.map_or(lasted, |mean| (mean * 7 + lasted) / 8));
         for kind in run.kind.kinds() {
             let old = self.known.get(&kind);
-            let before = old.and_then(|old| old.lasted);
-            let lasted = before.map_or(lasted, |before| (before + lasted) / 2);
+            let half = |before: Option<Duration>, now| before.map_or(now, |before| (before + now) / 2);
             let before = old.map_or(0, |old| old.grown_bytes);
-            let grown_bytes = run.grown_bytes.max(before.midpoint(run.grown_bytes));
-            self.note(kind, Some(lasted), grown_bytes);
+            let record = TaskRecord {
+                lasted: Some(half(old.and_then(|old| old.lasted), lasted)),
+                worked: Some(half(old.and_then(|old| old.worked), worked)),
+                grown_bytes: run.grown_bytes.max(before.midpoint(run.grown_bytes)),
+            };
+            self.note(kind, record);
         }
+        Some(run.kind)
     }
 
-    fn note(&mut self, kind: TaskKind, lasted: Option<Duration>, grown_bytes: u64) {
-        let known = TaskRecord { lasted, grown_bytes };
-        self.known.put(kind, known);
+    fn note(&mut self, kind: TaskKind, record: TaskRecord) {
+        self.known.put(kind, record);
         self.has_learned = true;
     }
 
@@ -181,6 +225,7 @@ impl TaskHistory {
             };
             let known = TaskRecord {
                 lasted: task.lasted.map(|lasted| lasted.min(MAX_LASTED)),
+                worked: task.worked.map(|worked| worked.min(MAX_LASTED)),
                 grown_bytes: task.grown_bytes,
             };
             self.known.put(kind, known);
@@ -201,6 +246,7 @@ impl TaskHistory {
             label: kind.label.to_text(),
             size: kind.size,
             lasted: known.lasted,
+            worked: known.worked,
             grown_bytes: known.grown_bytes,
         };
         self.known.iter().rev().map(one).collect()
@@ -220,6 +266,7 @@ impl TaskHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::snapshot::WHOLE;
     use mgb_probe::Need;
     use mgb_probe::wire::Op;
 
@@ -256,6 +303,30 @@ mod tests {
             history.ended(key(1), Duration::from_secs(lasted));
         }
         assert_eq!(history.of(&kind).unwrap().lasted, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn what_remains_is_what_it_has_had_no_work_for() {
+        let (mut history, at) = (TaskHistory::default(), Duration::from_secs);
+        let kind = kind(1, 1000);
+        let remains = |history: &TaskHistory, age| history.remains(key(1), at(age));
+        history.began(key(1), kind, 1000);
+        assert_eq!(remains(&history, 5), None, "no run has ended");
+        // It works for a quarter of its eight seconds.
+        history.saw_work(key(1), at(2), WHOLE);
+        history.saw_work(key(1), at(8), 0);
+        history.ended(key(1), at(8));
+        history.began(key(1), kind, 1000);
+        history.saw_work(key(1), at(1), WHOLE);
+        assert_eq!(remains(&history, 1), Some(at(4)), "half of its work is done");
+        // It waits for others, and is no nearer to its end for that.
+        history.saw_work(key(1), at(100), 0);
+        assert_eq!(remains(&history, 200), Some(at(4)));
+        // What was not seen counts as it was seen last, and an old look changes nothing.
+        history.saw_work(key(1), at(200), WHOLE / 200);
+        history.saw_work(key(1), at(150), u32::MAX);
+        assert_eq!(remains(&history, 200), Some(at(2)));
+        assert_eq!(remains(&history, 5000), Some(at(0)));
     }
 
     #[test]
@@ -350,6 +421,7 @@ mod tests {
         let mut tasks = history.remembered();
         for task in &mut tasks {
             (task.lasted, task.grown_bytes) = (Some(Duration::MAX), u64::MAX);
+            task.worked = Some(Duration::MAX);
         }
         next.recall(Some(Duration::MAX), &tasks);
         next.began(key(1), kind(1, 1000), 1000);

@@ -16,7 +16,7 @@ use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
 pub(super) use pending::Pending;
-pub(super) use queued::QueuedRequest;
+pub(super) use queued::{QueuedRequest, asked_later};
 pub(super) use suspended::{SuspendReason, SuspendedRequest, SuspendedRequests};
 pub(super) use touches::Touches;
 pub(super) use waiting::Waiting;

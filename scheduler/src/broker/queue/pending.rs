@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::waiting::Waiting;
+use crate::broker::history::TaskKind;
 use crate::client::ClientId;
 use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
@@ -126,6 +127,24 @@ impl Pending {
         waiting.expected_bytes = bytes.max(waiting.bytes);
         self.expecting += usize::from(waiting.expects());
         self.waiters[at].bytes = waiting.expected_bytes;
+    }
+
+    /// A task of a kind has ended. Requests to begin of the same program last as `lasted` says, and those of
+    /// which nothing is known as long as the mean.
+    pub(in crate::broker) fn relearn(
+        &mut self,
+        mean: Duration,
+        ended: TaskKind,
+        lasted: impl Fn(&TaskKind) -> Option<Duration>,
+    ) {
+        for (waiting, waiter) in self.begins.iter_mut().zip(&mut self.waiters) {
+            let kind = waiting.kind.filter(|kind| kind.is_akin(&ended));
+            if let Some(lasted) = kind.and_then(|kind| lasted(&kind)) {
+                (waiter.expected, waiting.is_known) = (lasted.max(waiting.at_least), true);
+            } else if !waiting.is_known {
+                waiter.expected = mean;
+            }
+        }
     }
 
     /// Where a task's request to begin stands in [`Pending::waiters`].

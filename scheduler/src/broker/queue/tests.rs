@@ -33,6 +33,8 @@ fn waiting(op: Op, client: ClientId, task: u64, cell: usize) -> Waiting {
         gpus: GpuSet::of(0),
         fit: GpuSet::of(0),
         kind: None,
+        is_known: false,
+        at_least: Duration::ZERO,
     }
 }
 
@@ -46,6 +48,7 @@ fn waiter(waiting: &Waiting) -> Waiter {
         launch: TaskLaunch::of(&waiting.request.need),
         since: waiting.since,
         expected: Duration::MAX,
+        deadline: None,
         priority: 0,
         gathers: None,
     }

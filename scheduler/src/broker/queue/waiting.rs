@@ -1,6 +1,7 @@
 //! Requests that wait for room.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use super::queued::QueuedRequest;
 use crate::broker::history::TaskKind;
@@ -23,6 +24,10 @@ pub(in crate::broker) struct Waiting {
     pub(in crate::broker) fit: GpuSet,
     /// The kind of task that it is remembered as; `None` if the program is unknown, or if it grows.
     pub(in crate::broker) kind: Option<TaskKind>,
+    /// Whether it is known how long tasks of its kind last.
+    pub(in crate::broker) is_known: bool,
+    /// How long its program takes at least until its deadline is met.
+    pub(in crate::broker) at_least: Duration,
 }
 
 impl Deref for Waiting {

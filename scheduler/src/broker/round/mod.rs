@@ -207,6 +207,7 @@ pub(super) fn waiter(books: &Books, waiting: &Waiting, expected: Duration) -> Wa
         launch: TaskLaunch::of(&waiting.request.need),
         since: waiting.since,
         expected,
+        deadline: waiting.deadline(),
         priority: waiting.request.need.priority,
         gathers: None,
     }

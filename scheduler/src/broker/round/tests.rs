@@ -27,6 +27,7 @@ fn books() -> Books {
         may_go: GpuSet::EMPTY,
         label: Text::default(),
         granted: Duration::ZERO,
+        deadline: None,
         may_rest: false,
         away: EvictedTime::default(),
     };
@@ -60,6 +61,8 @@ fn growth(bytes: u64) -> Waiting {
         gpus: GpuSet::of(0),
         fit: GpuSet::of(0),
         kind: None,
+        is_known: false,
+        at_least: Duration::ZERO,
     }
 }
 

@@ -94,8 +94,20 @@ fn nobody_waits_longer_than_the_bound() {
             let waited = waits((need(99, 1, 0), 0), (need(30, 1, 1), 0));
             // Those who came before it and wait go first, too.
             let bound = rules.patience * HOLDER_PATIENCE + RUN * 2 + TICK;
-            let bound = if queue == Queue::InOrder { bound * 2 } else { bound };
+            let bound = match queue {
+                Queue::InOrder => bound * 2,
+                // Of those as well that others have passed: two a second, of which three fit at once.
+                Queue::Edf | Queue::Laxity => bound + RUN * 7,
+                _ => bound,
+            };
             assert!(waited <= bound, "{waited:?} under {policy} {queue}");
+            // All others can end in time, and it cannot, or does not have to.
+            for within in [0, 1, 3_600_000_000_000] {
+                let due = |need: Need, deadline_ns| Need { deadline_ns, ..need };
+                let (large, small) = (need(99, 1, 0), need(30, 1, 1));
+                let waited = waits((due(large, within), 0), (due(small, 20_000_000_000), 0));
+                assert!(waited <= bound, "{waited:?} for deadlines under {policy} {queue}");
+            }
             // It, all others or both are expected to grow.
             for (grows, others_grow) in [(60, 0), (0, 20), (60, 20)] {
                 let large = (need(39, 1, 0), grows);

@@ -38,6 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(End),
         1 => Just(Turn),
         1 => Just(TurnOver),
+        1 => Just(Expect),
     ]
 }
 

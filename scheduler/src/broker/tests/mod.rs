@@ -3,6 +3,7 @@
 mod alone;
 mod caps;
 mod control;
+mod deadlines;
 mod drain;
 mod expect;
 mod fair;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use mgb_interface::{Policy, Queue};
 use mgb_probe::need::ALONE;
-use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
+use mgb_probe::wire::{Op, PROCESS_DEADLINE, Reply, Request, STARTS, WHOLE_PROCESS};
 use proptest::prelude::*;
 use world::{Act, SimulatedWorld, request};
 

@@ -131,6 +131,7 @@ impl Server {
         let (snapshot, has_changed) =
             self.monitor
                 .sample(self.node.as_ref(), &self.broker, &self.clients, self.now());
+        self.broker.saw_work(&snapshot, self.now());
         // To be shown, also where nobody is there.
         if has_changed {
             self.view.changed();

@@ -130,6 +130,8 @@ mod tests {
             most_time_ms: None,
             class: mgb_probe::Class::Batch,
             paused_ms: 0,
+            deadline_ms: None,
+            ends_ms: None,
         }
     }
 

@@ -10,7 +10,7 @@ fn hard() -> impl Iterator<Item = Policy> {
     Policy::ALL.into_iter().filter(takes_any)
 }
 
-const ORDERS: [Queue; 4] = Queue::ALL;
+const ORDERS: [Queue; 6] = Queue::ALL;
 
 fn expected(seconds: u64, waiter: Waiter) -> Waiter {
     Waiter {
@@ -81,6 +81,65 @@ fn the_largest_goes_first_until_another_is_old() {
     }
 }
 
+fn due(seconds: u64, waiter: Waiter) -> Waiter {
+    Waiter {
+        deadline: Some(NOW + Duration::from_secs(seconds)),
+        ..waiter
+    }
+}
+
+/// Requests with and without deadlines, all of which fit.
+fn with_deadlines() -> [Waiter; 6] {
+    [
+        waiter(1, 1, 1),
+        due(50, expected(60, waiter(2, 1, 1))),
+        due(110, expected(100, waiter(3, 1, 1))),
+        due(60, expected(5, waiter(4, 1, 1))),
+        // LAX as published has it pass the third: 5 is less than that one's laxity of 10.
+        due(4, expected(5, waiter(5, 1, 1))),
+        due(20, waiter(6, 1, 1)),
+    ]
+}
+
+#[test]
+fn what_can_be_met_goes_first_and_what_is_lost_last() {
+    let first = |queue, jobs: &[Waiter]| {
+        let orders = hard().map(|policy| {
+            let gpus = [gpu(100)];
+            let served = serve(policy, queue, &gpus, &idle(&gpus), jobs);
+            served.into_iter().map(|(at, _)| at).collect::<Vec<usize>>()
+        });
+        let mut orders: Vec<Vec<usize>> = orders.collect();
+        orders.dedup();
+        assert_eq!(orders.len(), 1, "the same under all policies");
+        orders.remove(0)
+    };
+    let mut jobs = with_deadlines();
+    assert_eq!(first(Queue::Edf, &jobs), [5, 3, 2, 0, 1, 4]);
+    assert_eq!(first(Queue::Laxity, &jobs), [2, 5, 3, 0, 1, 4]);
+    // Beyond the patience they are served so as well, but not beyond the bound.
+    jobs[0].since = ago(10);
+    jobs[4].since = ago(39);
+    assert_eq!(first(Queue::Laxity, &jobs), [2, 5, 3, 0, 1, 4]);
+    jobs[4].since = ago(40);
+    assert_eq!(first(Queue::Laxity, &jobs), [4, 2, 5, 3, 0, 1]);
+    assert_eq!(first(Queue::Edf, &jobs), [4, 5, 3, 2, 0, 1]);
+}
+
+/// Room gathers for one that is old, as under the other orders, but not before what can still be met.
+#[test]
+fn room_gathers_behind_what_can_be_met() {
+    for policy in hard() {
+        let gpus = [gpu(10)];
+        let mut jobs = [waiter(1, 20, 1), waiter(2, 1, 1), due(60, waiter(3, 1, 1))];
+        jobs[0].since = ago(10);
+        let serve = |jobs: &[Waiter]| serve(policy, Queue::Laxity, &gpus, &idle(&gpus), jobs);
+        assert_eq!(serve(&jobs), [(2, 0)]);
+        jobs[0].since = ago(40);
+        assert_eq!(serve(&jobs), []);
+    }
+}
+
 #[test]
 fn orders_are_named_and_some_policies_have_their_own() {
     for order in ORDERS {
@@ -100,7 +159,7 @@ fn orders_are_named_and_some_policies_have_their_own() {
     );
     assert_eq!(
         "lifo".parse::<Queue>().unwrap_err().to_string(),
-        "unknown queue `lifo`; known are in-order, backfill, shortest and largest"
+        "unknown queue `lifo`; known are in-order, backfill, shortest, largest, edf and laxity"
     );
 }
 
@@ -111,7 +170,8 @@ fn any_waiter() -> impl Strategy<Value = Waiter> {
         0..8u64,
     );
     let what = (0..14u64, 0..200u32, prop_oneof![Just(32u32), Just(1024)]);
-    let when = (0..60u64, 0..20u64, 0..3u32, prop::bool::weighted(0.2));
+    let due = prop::option::of(0..40u64);
+    let when = (0..60u64, (0..20u64, due), 0..3u32, prop::bool::weighted(0.2));
     (who, what, when).prop_map(
         |((client, gpus, contexts), (bytes, blocks, threads), when)| Waiter {
             gpus: GpuSet::from_bits(gpus),
@@ -123,7 +183,8 @@ fn any_waiter() -> impl Strategy<Value = Waiter> {
                 ..TaskLaunch::default()
             },
             since: ago(when.0),
-            expected: Duration::from_secs(when.1),
+            expected: Duration::from_secs(when.1.0),
+            deadline: when.1.1.map(|due| ago(20) + Duration::from_secs(due)),
             priority: when.2,
             alone: when.3,
             ..waiter(client, 0, 0)
