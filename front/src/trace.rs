@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mgb_core::mps;
 use mgb_core::swaps::{self, Watch};
+use mgb_core::{mps, work};
 use mgb_probe::Grant;
 use mgb_probe::clock;
 use mgb_probe::trace::{self, Stretch, Swap, TaskTrace, TraceLine};
@@ -89,6 +89,7 @@ extern "C" fn at_exit() {
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
     line.swapped = swaps::total();
+    line.gpu_times = work::gpu_times();
     line.append();
 }
 

@@ -1,7 +1,7 @@
 //! `MGB_TRACE`: one line of JSON per process, appended at its exit: what each task asked for and what it
 //! really took.
 
-use mgb_core::{mps, swaps};
+use mgb_core::{mps, swaps, work};
 use mgb_probe::trace::{LazyRecord, Stretch, TaskLocation, TaskTrace, TraceLine, is_wanted};
 
 use crate::state::{self, ProcessState};
@@ -48,6 +48,7 @@ fn write(state: &mut ProcessState) {
     line.outside_mps = mps::why_outside();
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();
+    line.gpu_times = work::gpu_times();
     line.append();
 }
 

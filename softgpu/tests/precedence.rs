@@ -30,7 +30,7 @@ const BELOW_NORMAL: (&str, &str) = ("CUDA_MPS_CLIENT_PRIORITY", "1");
 
 /// When a kernel ran, in modelled nanoseconds, and the warps that it took.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct KernelPiece {
     warps: u64,
     start: u64,
     end: u64,
@@ -107,18 +107,18 @@ fn spans() -> String {
 }
 
 /// The pieces of kernels of so many blocks, in the order of their time.
-fn pieces(child: &mut ChildProcess, blocks: u64) -> Vec<Span> {
+fn pieces(child: &mut ChildProcess, blocks: u64) -> Vec<KernelPiece> {
     let text = child.ask("spans");
     let spans = text.split_whitespace().map(|word| {
         let mut numbers = word.split(':').map(|number| number.parse().unwrap());
         let mut next = || numbers.next().unwrap();
-        Span {
+        KernelPiece {
             warps: next(),
             start: next(),
             end: next(),
         }
     });
-    let mut own: Vec<Span> = spans
+    let mut own: Vec<KernelPiece> = spans
         .filter(|span| span.end > 0 && span.warps == 32 * blocks)
         .collect();
     own.sort_by_key(|span| span.start);
@@ -126,7 +126,7 @@ fn pieces(child: &mut ChildProcess, blocks: u64) -> Vec<Span> {
 }
 
 /// Waits until a kernel of so many blocks is booked; returns its last piece.
-fn booked(child: &mut ChildProcess, blocks: u64) -> Span {
+fn booked(child: &mut ChildProcess, blocks: u64) -> KernelPiece {
     loop {
         if let Some(last) = pieces(child, blocks).last() {
             return *last;
@@ -161,7 +161,7 @@ fn behind_a_full_device(
     ms: u64,
     first: (usize, &str),
     second: (usize, &str),
-) -> (Span, Span) {
+) -> (KernelPiece, KernelPiece) {
     assert_eq!(children[0].ask(&format!("launch {ALL} {ms} 0")), "0");
     booked(&mut children[0], ALL);
     assert_eq!(children[first.0].ask(first.1), "0");

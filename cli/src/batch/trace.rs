@@ -15,6 +15,14 @@ struct TracedProcess {
     #[serde(default)]
     tasks: Vec<TracedTask>,
     swapped: Option<SwapTotals>,
+    #[serde(default)]
+    gpu_times: Vec<TracedTime>,
+}
+
+#[derive(Deserialize)]
+struct TracedTime {
+    part_ns: u64,
+    gpu_busy_ns: u64,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +88,8 @@ pub struct Traced {
     pub stretches: Vec<Stretch>,
     /// What left the GPUs.
     pub evictions: Evictions,
+    /// Their part of the time in which the GPUs had work, as [`JobOutcome::share`](super::outcome::JobOutcome::share).
+    pub share: Option<f64>,
 }
 
 /// What the job's processes wrote down, counted from `began`. A process that was killed has left nothing.
@@ -98,11 +108,16 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
         .lines()
         .filter_map(|line| serde_json::from_str::<TracedProcess>(line).ok());
     let mut traced = Traced::default();
+    let (mut part, mut busy) = (0u64, 0u64);
     for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
         for task in &process.tasks {
             traced.gpus.extend(task.gpu);
             traced.waited += Duration::from_nanos(task.wait_ns);
             traced.stretches.extend(stretches(task, began));
+        }
+        for time in &process.gpu_times {
+            part = part.saturating_add(time.part_ns);
+            busy = busy.saturating_add(time.gpu_busy_ns);
         }
         if let Some(swapped) = process.swapped {
             traced.evictions.times += swapped.evicted;
@@ -110,6 +125,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             traced.evictions.copying += Duration::from_nanos(swapped.copy_ns);
         }
     }
+    traced.share = (busy > 0).then(|| part as f64 / busy as f64);
     traced.gpus.sort_unstable();
     traced.gpus.dedup();
     traced
@@ -176,6 +192,17 @@ mod tests {
         for none in ["b", "c"] {
             assert_eq!(of_text(text, none, Duration::ZERO), Traced::default());
         }
+    }
+
+    #[test]
+    fn the_share_is_of_all_processes_and_gpus() {
+        let text = r#"{"pid":7,"job":"a","gpu_times":[{"gpu":0,"busy_ns":40,"part_ns":20,"gpu_busy_ns":100,"share":0.2},
+            {"gpu":1,"busy_ns":80,"part_ns":80,"gpu_busy_ns":80,"share":1.0}]}
+{"pid":8,"job":"a","gpu_times":[{"gpu":0,"busy_ns":20,"part_ns":20,"gpu_busy_ns":20,"share":1.0}]}
+{"pid":9,"job":"b","gpu_times":[]}"#;
+        let text = text.replace(",\n ", ", ");
+        assert_eq!(of_text(&text, "a", Duration::ZERO).share, Some(0.6));
+        assert_eq!(of_text(&text, "b", Duration::ZERO).share, None);
     }
 
     #[test]

@@ -143,6 +143,9 @@ fn tasks(tasks: &[TaskView]) -> Table {
     // Where anybody's is limited.
     let time = tasks.iter().any(|task| task.most_time_ms.is_some());
     let time = if time { &["time"][..] } else { &[] };
+    // Where anybody has had work of late.
+    let share = tasks.iter().any(|task| task.share.is_some());
+    let share = if share { &["share"][..] } else { &[] };
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let any_user = user::are_several(living.map(|task| task.uid));
@@ -154,10 +157,11 @@ fn tasks(tasks: &[TaskView]) -> Table {
         sizes,
         &["warps", "age"],
         time,
+        share,
         &["task"],
     ]
     .concat();
-    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"]].concat();
+    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age", "share"]].concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
@@ -188,7 +192,12 @@ fn tasks(tasks: &[TaskView]) -> Table {
         let state = [state.to_owned()];
         let time = (!time.is_empty()).then(|| time_of(task));
         let age = [task.warps.to_string(), span(task.age_ms)];
-        let last = age.into_iter().chain(time).chain([task.label.clone()]);
+        let share = (!share.is_empty()).then(|| share_of(task));
+        let last = age
+            .into_iter()
+            .chain(time)
+            .chain(share)
+            .chain([task.label.clone()]);
         let first = first.into_iter().chain(user).chain(state);
         table.row(first.chain(sizes).chain(in_host).chain(last));
     }
@@ -202,6 +211,18 @@ fn time_of(task: &TaskView) -> String {
     };
     let late = if task.is_late() { ", late" } else { "" };
     format!("{} of {}{late}", span(task.time_ms), span(most))
+}
+
+/// The part of its GPU's time that a task's process has had of late, and what is due to it where that is much more.
+fn share_of(task: &TaskView) -> String {
+    let Some(share) = task.share else {
+        return "-".to_owned();
+    };
+    let percent = |part: u32| format!("{}%", (part + 5) / 10);
+    match task.share_due {
+        Some(due) => format!("{} of {}", percent(share), percent(due)),
+        None => percent(share),
+    }
 }
 
 /// What is expected of a task, where anything is.
@@ -396,6 +417,21 @@ mod tests {
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts by flexgpu, up 1 min"));
         view.evicts_by = None;
         assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts nothing, up 1 min"));
+    }
+
+    #[test]
+    fn people_see_whose_the_time_of_a_gpu_is() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        view.tasks[0].share = Some(126);
+        let said = text(&view);
+        assert!(said.contains("1.5 s   13 %  va.cu:main"), "{said}");
+        assert!(
+            said.contains("2 h      -  grow") || said.contains("      -  grow"),
+            "{said}"
+        );
+        view.tasks[0].share_due = Some(500);
+        let said = text(&view);
+        assert!(said.contains("13% of 50%  va.cu:main"), "{said}");
     }
 
     #[test]

@@ -75,6 +75,16 @@ pub struct TaskView {
     /// As many as it may have; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_time_ms: Option<u64>,
+    /// Milliseconds in which its process has had work on the GPU since it came there, as mgbd has sampled.
+    #[serde(default)]
+    pub busy_ms: u64,
+    /// Of the time in which its GPU had work in the last seconds, the part that was its process's, in thousandths:
+    /// where n processes had work at once, 1/n each. `None`: there was no such time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u32>,
+    /// The part that was due to its process, where for seconds that got less than half of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_due: Option<u32>,
 }
 
 impl TaskView {

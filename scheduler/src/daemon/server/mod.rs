@@ -291,8 +291,7 @@ impl Server {
         let view = node_view::node_view(
             &self.hello,
             &self.broker,
-            self.monitor.gpus(),
-            self.monitor.reclaims(),
+            &self.monitor,
             self.clients.all(),
             self.clients.offences(),
             now,

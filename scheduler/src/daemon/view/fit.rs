@@ -128,6 +128,9 @@ mod tests {
             age_ms: 1,
             time_ms: 1,
             most_time_ms: None,
+            busy_ms: 1,
+            share: Some(1000),
+            share_due: None,
         }
     }
 
