@@ -424,11 +424,8 @@ mod tests {
         let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
         view.tasks[0].share = Some(126);
         let said = text(&view);
-        assert!(said.contains("1.5 s   13 %  va.cu:main"), "{said}");
-        assert!(
-            said.contains("2 h      -  grow") || said.contains("      -  grow"),
-            "{said}"
-        );
+        assert!(said.contains("1.5 s    13%  va.cu:main"), "{said}");
+        assert!(said.contains("2.0 h      -  grow"), "{said}");
         view.tasks[0].share_due = Some(500);
         let said = text(&view);
         assert!(said.contains("13% of 50%  va.cu:main"), "{said}");

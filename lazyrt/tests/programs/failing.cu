@@ -134,6 +134,8 @@ static void new_device() {
   IS(cudaSetDevice(1), cudaErrorDevicesUnavailable);
   IS(cudaMalloc(&pointer, 100), cudaErrorDevicesUnavailable);
   IS(cudaDeviceSynchronize(), cudaErrorDevicesUnavailable);
+  nothing<<<1, 1>>>();
+  IS(cudaGetLastError(), cudaErrorDevicesUnavailable);
   OK(cudaSetDevice(0));
   IS(cudaMalloc(&pointer, 100), cudaErrorIllegalAddress);
 }

@@ -53,7 +53,7 @@ fn with_context() -> Result<&'static Gpu> {
 /// enough, also after a fault.
 ///
 /// # Errors
-/// `INVALID_DEVICE`, and those of [`with_context`].
+/// `INVALID_DEVICE`, those of [`Gpu::have_context`], and what the device itself is stuck in.
 pub fn set(ordinal: i32) -> Result {
     ORDINAL.set(node()?.gpu(ordinal)?.ordinal);
     with_context().map(drop)
