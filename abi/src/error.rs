@@ -82,16 +82,23 @@ impl Code {
     /// all errors after which CUDA's header says that the process must be relaunched, an uncorrectable memory
     /// error, and an MPS server that died.
     pub fn is_sticky(self) -> bool {
+        self.is_of_process()
+            || matches!(
+                self,
+                Code::ECC_UNCORRECTABLE | Code::MPS_RPC_FAILURE | Code::MPS_CLIENT_TERMINATED
+            )
+    }
+
+    /// Whether CUDA's header says that the process must be relaunched after this error, as after a fault of a
+    /// kernel: no device of the process works any more, and no reset helps.
+    pub fn is_of_process(self) -> bool {
         matches!(
             self,
-            Code::ECC_UNCORRECTABLE
-                | Code::CONTAINED
+            Code::CONTAINED
                 | Code::ILLEGAL_ADDRESS
                 | Code::LAUNCH_TIMEOUT
                 | Code::ASSERT
                 | Code::TENSOR_MEMORY_LEAK
-                | Code::MPS_RPC_FAILURE
-                | Code::MPS_CLIENT_TERMINATED
                 | Code::EXTERNAL_DEVICE
         ) || (Code::HARDWARE_STACK_ERROR.0..=Code::LAUNCH_FAILURE.0).contains(&self.0)
     }

@@ -4,7 +4,7 @@
 //! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
 //! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
 //! it says so at its end, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). Who
-//! ends the broken context and begins anew has seen to the error.
+//! ends the broken context and begins anew has seen to the error; after a fault of a kernel nobody begins anew.
 
 use mgb_abi::error::Code;
 use mgb_probe::log_markers::GPU_FAILED;
@@ -15,14 +15,18 @@ static LAST: Mutex<Option<(Code, bool)>> = Mutex::new(None);
 
 /// The driver or the runtime answered with this error, which stays until the context ends.
 pub fn note(code: Code) {
-    *LAST.lock() = Some((code, false));
+    let mut last = LAST.lock();
+    // What no reset mends is not taken for something else that one does.
+    if !last.is_some_and(|(before, _)| before.is_of_process()) {
+        *last = Some((code, false));
+    }
 }
 
 /// A context has ended, by a reset for example: what was broken is gone, the program's results are still
-/// void.
+/// void. An error of the process stays.
 pub fn context_ended() {
-    if let Some((_, has_ended)) = LAST.lock().as_mut() {
-        *has_ended = true;
+    if let Some((code, has_ended)) = LAST.lock().as_mut() {
+        *has_ended = !code.is_of_process();
     }
 }
 

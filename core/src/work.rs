@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use mgb_probe::trace::GpuTimeTrace;
 use mgb_probe::wire::{GpuWords, MAX_GPUS};
 
 use crate::urgent;
@@ -87,6 +88,14 @@ pub fn note_endless(number: u32) {
 /// Whether work may be under way.
 pub fn is_busy(number: u32) -> bool {
     gpu(number).is_busy()
+}
+
+/// Whose the time of the process's GPUs was, as mgbd has told.
+pub fn gpu_times() -> Vec<GpuTimeTrace> {
+    let times = (0..MAX_GPUS as u32).map(|number| (number, gpu(number).time()));
+    times
+        .filter_map(|(number, time)| GpuTimeTrace::of(number, time))
+        .collect()
 }
 
 /// Whether work was given since this was asked last: work whose call has returned.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mgb_core::swaps::{self, Watch};
-use mgb_core::{mps, pace};
+use mgb_core::{mps, pace, work};
 use mgb_probe::Grant;
 use mgb_probe::clock;
 use mgb_probe::trace::{self, Stretch, Swap, TaskTrace, TraceLine};
@@ -92,6 +92,7 @@ extern "C" fn at_exit() {
         (line.class, line.paused_ns) = pace::for_trace(session.client);
     }
     line.swapped = swaps::total();
+    line.gpu_times = work::gpu_times();
     line.append();
 }
 

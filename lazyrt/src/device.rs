@@ -14,7 +14,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{contexts, driver_start, foreign_cuda, native, session, thread};
+use crate::{contexts, driver_start, fault, foreign_cuda, native, session, thread};
 
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
@@ -114,8 +114,9 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         }
         // A device whose context is broken is current all the same: what comes next must not be taken for there.
         thread::with(thread::Thread::set_anywhere);
-        // An existing context may be broken permanently.
-        if contexts::is_on(gpu) || !backoff.again(code, notice::unavailable) {
+        // An existing context may be broken permanently, and after a fault there is no new one.
+        let is_for_good = contexts::is_on(gpu) || fault::of_process().is_some();
+        if is_for_good || !backoff.again(code, notice::unavailable) {
             return fail(code);
         }
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.

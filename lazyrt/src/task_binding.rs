@@ -297,6 +297,10 @@ fn ask<T>(
 }
 
 fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, Own> {
+    // No GPU works in this process any more: none is to be waited for, or kept from others.
+    if fault::of_process().is_some() {
+        fault::check()?;
+    }
     let (mut state, answer) = ask(state, key, |client| {
         let grant = client.begin(request)?;
         visible::restrict_to(grant.gpu);

@@ -1,7 +1,7 @@
 //! `MGB_TRACE`: one line of JSON per process, appended at its exit: what each task asked for and what it
 //! really took.
 
-use mgb_core::{mps, pace, swaps};
+use mgb_core::{mps, pace, swaps, work};
 use mgb_probe::trace::{LazyRecord, Stretch, TaskLocation, TaskTrace, TraceLine, is_wanted};
 
 use crate::state::{self, ProcessState};
@@ -51,6 +51,7 @@ fn write(state: &mut ProcessState) {
     }
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();
+    line.gpu_times = work::gpu_times();
     line.append();
 }
 

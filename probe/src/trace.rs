@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::class::Class;
 use crate::deadline::{DEADLINE, Deadline, EXPECTED_END};
 use crate::job::JOB;
+use crate::wire::GpuTime;
 
 mod swap;
 
@@ -42,6 +43,36 @@ pub struct TraceLine {
     pub lazy_record: Option<LazyRecord>,
     /// What left its GPUs for the host and came back, in total; none if nothing did.
     pub swapped: Option<Swapped>,
+    /// Whose the time of its GPUs was.
+    pub gpu_times: Vec<GpuTimeTrace>,
+}
+
+/// Whose a GPU's time was since the process came to it, as mgbd has sampled. Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct GpuTimeTrace {
+    /// The index of the GPU.
+    pub gpu: u32,
+    /// In which the process had work there.
+    pub busy_ns: u64,
+    /// Of those, its part: 1/n where n processes had work.
+    pub part_ns: u64,
+    /// In which any process had work there.
+    pub gpu_busy_ns: u64,
+    /// Its part of the latter, from 0 to 1.
+    pub share: f64,
+}
+
+impl GpuTimeTrace {
+    /// That of a GPU, if it has had work while the process was there.
+    pub fn of(gpu: u32, time: GpuTime) -> Option<GpuTimeTrace> {
+        (time.gpu_busy_ns > 0).then(|| GpuTimeTrace {
+            gpu,
+            busy_ns: time.busy_ns,
+            part_ns: time.part_ns,
+            gpu_busy_ns: time.gpu_busy_ns,
+            share: time.part_ns as f64 / time.gpu_busy_ns as f64,
+        })
+    }
 }
 
 /// The place of a static task in the program.
@@ -131,6 +162,7 @@ impl TraceLine {
             tasks,
             lazy_record: None,
             swapped: None,
+            gpu_times: Vec::new(),
         }
     }
 

@@ -309,7 +309,7 @@ impl Shares {
     }
 
     /// The part of what it would do alone that a program was seen to do beside the others.
-    pub fn share(&self, gpu: u32, client: ClientId) -> Option<f64> {
+    pub fn speed(&self, gpu: u32, client: ClientId) -> Option<f64> {
         self.0.get(&gpu)?.shares.get(&client).copied()
     }
 

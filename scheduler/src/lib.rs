@@ -34,6 +34,7 @@ pub mod policies;
 pub mod quota;
 pub mod seccomp;
 pub mod settings;
+pub mod shortfall;
 pub mod sms;
 pub mod users;
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use common::{Daemon, GpuSetting, MIB, wait_for};
-use mgb_probe::view::{self, SEGMENT_BYTES, ViewError};
+use mgb_probe::view::{self, NodeView, SEGMENT_BYTES, ViewError};
 
 /// Not a test: what the others start as client processes.
 #[test]
@@ -89,4 +89,73 @@ fn a_view_that_is_cut_short_ends_nobody_and_is_whole_again() {
     assert_ne!(observer.hello().view.as_ref(), Some(&name));
     observer.status().unwrap();
     std::fs::remove_file(file_of(&name)).unwrap();
+}
+
+/// The shares of a GPU's time by process: the first one's, and the second one's.
+fn shares(view: &NodeView, pids: [u32; 2]) -> [Option<u32>; 2] {
+    pids.map(|pid| view.tasks.iter().find(|task| task.pid == pid)?.share)
+}
+
+#[test]
+fn whose_the_time_of_a_gpu_is_shows() {
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
+    let mut first = daemon.client("begin 10 map 10 busy say up await done say idle sleep 60000");
+    let mut second = daemon.client("begin 10 map 10 busy say up await times sleep 60000");
+    // It has no context yet, and so no work.
+    let mut begins = daemon.client("begin 10 say up sleep 60000");
+    begins.until("up");
+    first.until("up");
+    second.until("up");
+    let pids = [first.child.id(), second.child.id()];
+    let view = daemon.wait_view("half of it to be each one's", |view| {
+        shares(view, pids)
+            .iter()
+            .all(|share| share.is_some_and(|part| (450..=550).contains(&part)))
+    });
+    assert!(
+        view.tasks
+            .iter()
+            .all(|task| (task.busy_ms > 0 || task.pid == begins.child.id()) && task.share_due.is_none()),
+        "{view:?}"
+    );
+    daemon.go();
+    first.until("idle");
+    let told = second.until("busy");
+    let [busy, part, all] = [1, 3, 5].map(|word| told.split(' ').nth(word).unwrap().parse::<u64>().unwrap());
+    // The words are written one after another.
+    assert!(0 < part && part < busy && busy.abs_diff(all) <= 1000, "{told}");
+    // The other one has all, once the last seconds are without the first.
+    daemon.wait_view("all of it to be the second one's", |view| {
+        shares(view, pids) == [Some(0), Some(1000)]
+    });
+    begins.kill();
+    first.kill();
+    second.kill();
+    daemon.check_empty();
+}
+
+#[test]
+fn who_waits_for_its_memory_while_another_works_is_shown_to_be_short() {
+    let daemon = Daemon::start(GpuSetting::new(1, 100 * MIB, MIB));
+    let mut works = daemon.client("begin 60 map 60 busy say up await done end say ended sleep 60000");
+    works.until("up");
+    let mut waits = daemon.client("begin 30 map 30 busy say up done grow 30 busy sleep 60000");
+    waits.until("up");
+    let due = |view: &NodeView, pid| view.tasks.iter().find(|task| task.pid == pid)?.share_due;
+    let pid = waits.child.id();
+    let view = daemon.wait_view("it to be short", |view| due(view, pid).is_some());
+    assert!(
+        due(&view, pid).is_some_and(|due| (400..=500).contains(&due)),
+        "{view:?}"
+    );
+    assert_eq!(due(&view, works.child.id()), None);
+    daemon.go();
+    works.until("ended");
+    waits.until("grown");
+    daemon.wait_view("it to have its share", |view| {
+        due(view, pid).is_none() && view.tasks.iter().any(|task| task.share == Some(1000))
+    });
+    works.kill();
+    waits.kill();
+    daemon.check_empty();
 }

@@ -25,7 +25,7 @@ pub fn wait(stream: &Arc<DeviceStream>, work: DeviceWork) -> Result {
     capture::refuse(stream)?;
     work.gpu.streams.run(stream, |turn| {
         work.gpu.check()?;
-        turn.end = work.run(turn.ready)?;
+        turn.end = work.run(turn)?;
         Ok(())
     })
 }

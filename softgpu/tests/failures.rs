@@ -11,8 +11,12 @@ use device::{STUBS, TestKernel, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
 use softgpu::cudart::errors::cudaGetLastError;
+use softgpu::cudart::event::cudaEventCreate;
+use softgpu::cudart::host::cudaMallocHost;
 use softgpu::cudart::launch::cudaLaunchKernel;
-use softgpu::cudart::memory::{cudaFree, cudaMalloc};
+use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
+use softgpu::cudart::stream::cudaStreamCreate;
+use softgpu::driver::context::{cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain};
 use softgpu::nvml::device::nvmlDeviceGetHandleByIndex_v2;
 use softgpu::nvml::system::nvmlInit_v2;
 
@@ -25,9 +29,13 @@ fn malloc() -> i32 {
 }
 
 fn launch() -> i32 {
-    let (one, operations) = (Dim3 { x: 1, y: 1, z: 1 }, 1u64);
-    let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
-    let stub = std::ptr::from_ref(&STUBS[TestKernel::Pretend as usize]).cast();
+    launch_with(TestKernel::Pretend, 1)
+}
+
+fn launch_with(kernel: TestKernel, argument: u64) -> i32 {
+    let one = Dim3 { x: 1, y: 1, z: 1 };
+    let mut arguments = [std::ptr::from_ref(&argument).cast_mut().cast()];
+    let stub = std::ptr::from_ref(&STUBS[kernel as usize]).cast();
     // SAFETY: the kernel takes one 64-bit value.
     unsafe { cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, 0) }
 }
@@ -89,6 +97,64 @@ fn what_went_wrong_in_a_stream_shows_at_the_first_call_that_waits() {
         // As on an H100: what a call has returned is taken back, and the next one returns it again.
         assert_eq!([cudaGetLastError(), cudaGetLastError()], [214, 0]);
         assert_eq!([malloc(), cudaGetLastError(), cudaGetLastError()], [214, 214, 0]);
+    });
+}
+
+/// What calls return on the current device, with whatever they need a context for: cudaMalloc, cudaMallocHost,
+/// cudaStreamCreate, cudaEventCreate, cudaMemGetInfo, cudaFree, cudaDeviceSynchronize, a launch.
+fn calls() -> [i32; 8] {
+    let (mut pointer, mut handle) = (std::ptr::null_mut(), 0);
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: out pointers of our own.
+    unsafe {
+        [
+            cudaMalloc(&mut pointer, 100),
+            cudaMallocHost(&mut pointer, 100),
+            cudaStreamCreate(&mut handle),
+            cudaEventCreate(&mut handle),
+            cudaMemGetInfo(&mut free, &mut total),
+            cudaFree(std::ptr::null_mut()),
+            cudaDeviceSynchronize(),
+            launch(),
+        ]
+    }
+}
+
+/// Every answer is one that two H200s gave (driver 580.159, CUDA 13.0, with and without MPS).
+#[test]
+fn a_fault_of_a_kernel_is_the_process_s_for_good() {
+    let name = "a_fault_of_a_kernel_is_the_process_s_for_good";
+    in_child_with(name, "3x64MiB", &[], || {
+        register();
+        // SAFETY: takes no pointers to use.
+        unsafe {
+            assert_eq!([cudaSetDevice(1), malloc()], [0, 0]);
+            assert_eq!([cudaSetDevice(0), malloc()], [0, 0]);
+            assert_eq!(launch_with(TestKernel::Store, 0x10), 0);
+            assert_eq!(cudaDeviceSynchronize(), 700);
+            assert_eq!(calls(), [700; 8]);
+            // Its context is there, so the device can be current.
+            assert_eq!(cudaSetDevice(1), 0);
+            assert_eq!(calls(), [700; 8]);
+            // There can be no new one, but the device is current.
+            assert_eq!(cudaSetDevice(2), 46);
+            assert_eq!(calls(), [46; 8]);
+            let mut context = 0;
+            assert_eq!(
+                [0, 2].map(|device| cuDevicePrimaryCtxRetain(&mut context, device)),
+                [0, 700]
+            );
+            assert_eq!(cuDevicePrimaryCtxRelease_v2(0), 0);
+            assert_eq!(cudaSetDevice(0), 0);
+            for _ in 0..2 {
+                assert_eq!(cudaDeviceReset(), 0);
+                assert_eq!(calls(), [46; 8]);
+                assert_eq!(cudaSetDevice(0), 46);
+            }
+            assert_eq!([cudaSetDevice(1), malloc()], [0, 700]);
+            let mut count = 0;
+            assert_eq!([cudaGetDeviceCount(&mut count), count], [0, 3]);
+        }
     });
 }
 

@@ -142,7 +142,7 @@ fn a_hang_is_an_error_that_names_the_kernel() {
         assert_eq!(launch(TestKernel::Hang, 1, 64, 0, &[]), 0);
         assert_eq!(name(synchronize()), "cudaErrorLaunchFailure");
         assert_eq!(name(cudaGetLastError()), "cudaErrorLaunchFailure");
-        // Sticky, until the device is reset.
+        // Sticky, until the process ends.
         assert_eq!(name(synchronize()), "cudaErrorLaunchFailure");
         assert_eq!(
             name(launch(TestKernel::Hang, 1, 64, 0, &[])),
@@ -150,7 +150,7 @@ fn a_hang_is_an_error_that_names_the_kernel() {
         );
         // SAFETY: takes no pointers.
         assert_eq!(unsafe { cudaDeviceReset() }, 0);
-        assert_eq!(synchronize(), 0);
+        assert_eq!(name(synchronize()), "cudaErrorDevicesUnavailable");
     });
     assert!(text.contains("kernel hang hangs in block (0,0,0)"), "{text}");
     assert!(text.contains("1 of 64 threads wait at barrier 1"), "{text}");

@@ -3,12 +3,11 @@
 mod common;
 
 use std::ffi::c_void;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{MIB, StateFile, in_child, is_child, talking};
+use common::{ChildProcess, MIB, StateFile, in_child, is_child};
 use mgb_abi::nvml::{Memory, ProcessInfo};
 use softgpu::cudart::device::cudaSetDevice;
 use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
@@ -64,36 +63,6 @@ fn nvml() -> (u64, Vec<(u32, u64)>) {
             .map(|p| (p.pid, p.used_gpu_memory))
             .collect(),
     )
-}
-
-/// A child that allocates as it is told.
-struct ChildProcess {
-    child: Child,
-    answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl ChildProcess {
-    fn start(test: &str, devices: &str, state: &StateFile) -> ChildProcess {
-        let mut child = talking(test, devices, state);
-        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
-        ChildProcess { child, answers }
-    }
-
-    fn ask(&mut self, what: &str) -> String {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
-        // The test harness writes lines of its own.
-        loop {
-            let line = self.answers.next().unwrap().unwrap();
-            if let Some(answer) = line.split_once("> ") {
-                return answer.1.to_owned();
-            }
-        }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
 }
 
 /// The child's side.

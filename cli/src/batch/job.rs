@@ -156,6 +156,7 @@ impl<'a> RunningJob<'a> {
                     stretches: placement.gpus().map(whole).collect(),
                     evictions: Evictions::default(),
                     expected_end: placement.expected_end,
+                    share: None,
                 }
             }
             None => trace::of_job(&setup.trace, &self.name, began),
@@ -180,6 +181,7 @@ impl<'a> RunningJob<'a> {
             gpus: traced.gpus,
             tasks: traced.stretches,
             evictions: traced.evictions,
+            share: traced.share,
             queued: self.queued,
             waited: traced.waited,
             ran: (ended - self.started).saturating_sub(traced.waited),
@@ -249,6 +251,7 @@ pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> Jo
         gpus: Vec::new(),
         tasks: Vec::new(),
         evictions: Evictions::default(),
+        share: None,
         queued: waited,
         waited: Duration::ZERO,
         ran: Duration::ZERO,

@@ -10,21 +10,23 @@ use super::outcome::{BatchOutcome, JobOutcome, JobState};
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {
-    let numbers = ["job", "exit", "queued", "waited", "ran", "expected", "peak"];
-    // Where any has a deadline.
-    let due = batch.jobs.iter().any(|job| job.due.is_some());
-    let due_head = if due { &["expected", "deadline"][..] } else { &[] };
-    let head = [
-        &["job", "state", "exit", "gpu", "queued", "waited", "ran"],
-        due_head,
-        &["peak", "command"],
-    ]
-    .concat();
+    // Where any has a deadline, and where any was there for long enough.
+    let any_due = batch.jobs.iter().any(|job| job.due.is_some());
+    let due = if any_due {
+        &["expected", "deadline"][..]
+    } else {
+        &[]
+    };
+    let any_share = batch.jobs.iter().any(|job| job.share.is_some());
+    let share = if any_share { &["share"][..] } else { &[] };
+    let first = ["job", "state", "exit", "gpu", "queued", "waited", "ran"];
+    let head = [&first[..], due, share, &["peak", "command"]].concat();
+    let numbers = [
+        "job", "exit", "queued", "waited", "ran", "expected", "share", "peak",
+    ];
     let mut table = Table::new(&head, &numbers);
     for job in &batch.jobs {
-        let [first @ .., peak, command] = row(job);
-        let due = due.then(|| due_cells(job)).into_iter().flatten();
-        table.row(first.into_iter().chain(due).chain([peak, command]));
+        table.row(row(job, any_due, any_share));
     }
     let mut text = table.to_string();
     // Writing to a String cannot fail.
@@ -60,7 +62,7 @@ pub fn text(batch: &BatchOutcome) -> String {
     text
 }
 
-fn row(job: &JobOutcome) -> [String; 9] {
+fn row(job: &JobOutcome, any_due: bool, any_share: bool) -> Vec<String> {
     let state = match (job.state, &job.cause) {
         (JobState::Done, _) if job.again => "done again".to_owned(),
         (JobState::Done, _) => "done".to_owned(),
@@ -82,17 +84,18 @@ fn row(job: &JobOutcome) -> [String; 9] {
     let [queued, waited, ran] = times;
     // Of one task: when several held theirs is known of stretches only.
     let peak = job.tasks.iter().filter_map(|task| task.peak_bytes).max();
-    [
-        job.job.to_string(),
-        state,
-        exit,
-        gpus,
-        queued,
-        waited,
-        ran,
-        peak.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string()),
-        job.command.clone(),
-    ]
+    let share = any_share.then(|| {
+        let percent = |share: f64| format!("{:.0}%", share * 100.0);
+        job.share.map_or_else(|| "-".to_owned(), percent)
+    });
+    let peak = peak.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string());
+    let first = [job.job.to_string(), state, exit, gpus, queued, waited, ran];
+    first
+        .into_iter()
+        .chain(any_due.then(|| due_cells(job)).into_iter().flatten())
+        .chain(share)
+        .chain([peak, job.command.clone()])
+        .collect()
 }
 
 /// When a job was expected to end, and its deadline, from the start of the batch.
@@ -158,6 +161,7 @@ mod tests {
                         .collect(),
                 })
                 .collect(),
+            share: (number == 1).then_some(0.327),
             evictions: Evictions {
                 times: u64::from(number == 2),
                 bytes: u64::from(number == 2) << 30,

@@ -16,6 +16,14 @@ struct TracedProcess {
     tasks: Vec<TracedTask>,
     swapped: Option<SwapTotals>,
     expected_end: Option<f64>,
+    #[serde(default)]
+    gpu_times: Vec<TracedTime>,
+}
+
+#[derive(Deserialize)]
+struct TracedTime {
+    part_ns: u64,
+    gpu_busy_ns: u64,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +91,8 @@ pub struct Traced {
     pub evictions: Evictions,
     /// When it was expected to end, in seconds since 1970.
     pub expected_end: Option<f64>,
+    /// Their part of the time in which the GPUs had work, as [`JobOutcome::share`](super::outcome::JobOutcome::share).
+    pub share: Option<f64>,
 }
 
 /// What the job's processes wrote down, counted from `began`. A process that was killed has left nothing.
@@ -101,6 +111,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
         .lines()
         .filter_map(|line| serde_json::from_str::<TracedProcess>(line).ok());
     let mut traced = Traced::default();
+    let (mut part, mut busy) = (0u64, 0u64);
     for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
         for task in &process.tasks {
             traced.gpus.extend(task.gpu);
@@ -108,12 +119,17 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             traced.stretches.extend(stretches(task, began));
         }
         traced.expected_end = traced.expected_end.or(process.expected_end);
+        for time in &process.gpu_times {
+            part = part.saturating_add(time.part_ns);
+            busy = busy.saturating_add(time.gpu_busy_ns);
+        }
         if let Some(swapped) = process.swapped {
             traced.evictions.times += swapped.evicted;
             traced.evictions.bytes += swapped.evicted_bytes;
             traced.evictions.copying += Duration::from_nanos(swapped.copy_ns);
         }
     }
+    traced.share = (busy > 0).then(|| part as f64 / busy as f64);
     traced.gpus.sort_unstable();
     traced.gpus.dedup();
     traced
@@ -180,6 +196,17 @@ mod tests {
         for none in ["b", "c"] {
             assert_eq!(of_text(text, none, Duration::ZERO), Traced::default());
         }
+    }
+
+    #[test]
+    fn the_share_is_of_all_processes_and_gpus() {
+        let text = r#"{"pid":7,"job":"a","gpu_times":[{"gpu":0,"busy_ns":40,"part_ns":20,"gpu_busy_ns":100,"share":0.2},
+            {"gpu":1,"busy_ns":80,"part_ns":80,"gpu_busy_ns":80,"share":1.0}]}
+{"pid":8,"job":"a","gpu_times":[{"gpu":0,"busy_ns":20,"part_ns":20,"gpu_busy_ns":20,"share":1.0}]}
+{"pid":9,"job":"b","gpu_times":[]}"#;
+        let text = text.replace(",\n ", ", ");
+        assert_eq!(of_text(&text, "a", Duration::ZERO).share, Some(0.6));
+        assert_eq!(of_text(&text, "b", Duration::ZERO).share, None);
     }
 
     #[test]

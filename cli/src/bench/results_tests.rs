@@ -44,6 +44,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
             away: Vec::new(),
         }],
         evictions: Evictions::default(),
+        share: None,
         queued: at(0.1),
         waited: Duration::ZERO,
         ran: at(end - 0.1),

@@ -36,6 +36,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         gpus: tasks.iter().map(|(gpu, _)| *gpu).collect(),
         tasks: tasks.iter().map(task).collect(),
         evictions: Evictions::default(),
+        share: None,
         queued: Duration::ZERO,
         waited: Duration::ZERO,
         ran: ms(1000),

@@ -177,6 +177,7 @@ mod tests {
             gpus: vec![0],
             tasks: Vec::new(),
             evictions: crate::batch::outcome::Evictions::default(),
+            share: None,
             queued: Duration::ZERO,
             waited: Duration::ZERO,
             ran: Duration::from_millis(makespan / 2),

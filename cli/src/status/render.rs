@@ -148,7 +148,12 @@ fn tasks(tasks: &[TaskView]) -> Table {
     let class = if any_latency { &["class"][..] } else { &[] };
     let any_paused = tasks.iter().any(|task| task.paused_ms > 0);
     let paused = if any_paused { &["paused"][..] } else { &[] };
+    let any_speed = tasks.iter().any(|task| task.speed.is_some());
+    let speed = if any_speed { &["speed"][..] } else { &[] };
     let due = due_head(tasks.iter().any(|task| task.deadline_ms.is_some()));
+    // Where anybody has had work of late.
+    let share = tasks.iter().any(|task| task.share.is_some());
+    let share = if share { &["share"][..] } else { &[] };
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let any_user = user::are_several(living.map(|task| task.uid));
@@ -163,10 +168,19 @@ fn tasks(tasks: &[TaskView]) -> Table {
         paused,
         time,
         due,
+        speed,
+        share,
         &["task"],
     ]
     .concat();
-    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"], paused, due].concat();
+    let numbers = [
+        &["gpu", "pid"][..],
+        sizes,
+        &["warps", "age", "speed", "share"],
+        paused,
+        due,
+    ]
+    .concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
@@ -201,11 +215,14 @@ fn tasks(tasks: &[TaskView]) -> Table {
         let due = due_cells(task.deadline_ms, task.ends_ms)
             .into_iter()
             .take(due.len());
+        let share = (!share.is_empty()).then(|| share_of(task));
         let last = age
             .into_iter()
             .chain(paused)
             .chain(time)
             .chain(due)
+            .chain(any_speed.then(|| speed_of(task)))
+            .chain(share)
             .chain([task.label.clone()]);
         let class = any_latency.then(|| task.class.name().to_owned());
         let first = first.into_iter().chain(user).chain(class).chain(state);
@@ -228,6 +245,12 @@ fn due_cells(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> [String; 2] {
     [due, ends_ms.map_or("-".to_owned(), span)]
 }
 
+/// What a task does of what it would do alone.
+fn speed_of(task: &TaskView) -> String {
+    let percent = |speed: u32| format!("{}%", (speed + 5) / 10);
+    task.speed.map_or_else(|| "-".to_owned(), percent)
+}
+
 /// How long a task has had its memory on a GPU, and may.
 fn time_of(task: &TaskView) -> String {
     let Some(most) = task.most_time_ms else {
@@ -235,6 +258,18 @@ fn time_of(task: &TaskView) -> String {
     };
     let late = if task.is_late() { ", late" } else { "" };
     format!("{} of {}{late}", span(task.time_ms), span(most))
+}
+
+/// The part of its GPU's time that a task's process has had of late, and what is due to it where that is much more.
+fn share_of(task: &TaskView) -> String {
+    let Some(share) = task.share else {
+        return "-".to_owned();
+    };
+    let percent = |part: u32| format!("{}%", (part + 5) / 10);
+    match task.share_due {
+        Some(due) => format!("{} of {}", percent(share), percent(due)),
+        None => percent(share),
+    }
 }
 
 /// What is expected of a task, where anything is.
@@ -445,12 +480,25 @@ mod tests {
     fn people_see_who_is_waited_for_and_whose_launches_are_held() {
         let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
         view.tasks[0].paused_ms = 2_500;
+        view.tasks[0].speed = Some(126);
         view.tasks[1].class = Class::Latency;
         let text = text(&view);
         let line = |with: &str| text.lines().find(|line| line.contains(with)).unwrap_or_default();
         assert!(line("100").contains("batch    running"), "{text}");
-        assert!(line("100").contains("1.5 s   2.5 s  va.cu:main"), "{text}");
+        assert!(line("100").contains("1.5 s   2.5 s    13%  va.cu:main"), "{text}");
         assert!(line("grow").contains("latency  reclaiming"), "{text}");
+    }
+
+    #[test]
+    fn people_see_whose_the_time_of_a_gpu_is() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        view.tasks[0].share = Some(126);
+        let said = text(&view);
+        assert!(said.contains("1.5 s    13%  va.cu:main"), "{said}");
+        assert!(said.contains("2.0 h      -  grow"), "{said}");
+        view.tasks[0].share_due = Some(500);
+        let said = text(&view);
+        assert!(said.contains("13% of 50%  va.cu:main"), "{said}");
     }
 
     #[test]

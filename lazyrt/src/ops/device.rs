@@ -3,7 +3,7 @@
 
 use mgb_core::gate;
 
-use super::ordinals;
+use super::{errors, ordinals};
 use crate::code::{Answer, Code, Own, fail};
 use crate::{device, fault, handles, mapping, restrict, session, state, thread};
 
@@ -15,6 +15,7 @@ pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> A
     ordinals::exists(ordinal)?;
     state::note_choice(ordinal);
     thread::with(|thread| thread.set_program_device(ordinal));
+    fault::choose()?;
     restrict::choose_context()?;
     Ok(Code::SUCCESS)
 }
@@ -53,13 +54,17 @@ pub unsafe fn init(
 /// # Safety
 /// The arguments meet the contract of `cudaDeviceReset`.
 pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
-    thread::with(|thread| {
-        thread.take_hint();
-        thread.set_error(Code::SUCCESS);
-    });
+    thread::with(|thread| thread.take_hint());
+    if fault::of_process().is_some() && fault::sticky() == Some(Code::DEVICES_UNAVAILABLE) {
+        // It was reset after a fault: there has been nothing since.
+        return Ok(Code::SUCCESS);
+    }
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {
-        let (Ok(code) | Err(Own(code))) = device::synchronize(gpu, ordinal);
+        let (Ok(code) | Err(Own(code))) = errors::untold(|| device::synchronize(gpu, ordinal));
+        if code.is_of_process() {
+            fault::note(code);
+        }
         // The reset ends a context that is broken for good, and the error with it.
         answer = if code.is_success() || code.is_sticky() {
             answer

@@ -13,6 +13,18 @@ pub fn record(code: Code) {
     thread::with(|thread| thread.set_error(code));
 }
 
+/// Makes calls that the program did not ask for: where it has no last error it has none afterwards.
+pub fn untold<T>(calls: impl FnOnce() -> T) -> T {
+    // SAFETY: no arguments.
+    let is_clear = unsafe { native::cudaPeekAtLastError() }.is_success();
+    let answer = calls();
+    if is_clear {
+        // SAFETY: no arguments.
+        unsafe { native::cudaGetLastError() };
+    }
+    answer
+}
+
 /// `cudaGetLastError`.
 ///
 /// # Safety

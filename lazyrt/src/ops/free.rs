@@ -7,7 +7,7 @@ use mgb_core::work;
 use crate::code::{Answer, Code, fail};
 use crate::handles::{capture_wait, on};
 use crate::native::Stream;
-use crate::{contexts, device, foreign_cuda, mapping, restrict, state, thread};
+use crate::{contexts, device, fault, foreign_cuda, mapping, restrict, state, thread};
 
 /// `cudaFree`.
 ///
@@ -17,6 +17,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     thread::with(|thread| thread.take_hint());
     let address = pointer as u64;
     if address == 0 {
+        fault::check()?;
         restrict::have_context()?;
         return Ok(Code::SUCCESS);
     }

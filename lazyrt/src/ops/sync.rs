@@ -2,14 +2,16 @@
 //! wait for.
 //!
 //! What the current device's streams were given may run on a GPU of another device. So all GPUs are waited
-//! for, and an error counts unless its GPU is another device's: each device has its own errors.
+//! for, and an error counts unless its GPU is another device's: each device has its own errors, but for a fault of a
+//! kernel, which is the process's.
 
 use mgb_core::urgent;
 
+use super::errors;
 use crate::code::{Answer, Code, Own};
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
-use crate::{device, foreign_cuda, handles, native, state, thread};
+use crate::{device, fault, foreign_cuda, handles, state, thread};
 
 /// `cudaDeviceSynchronize`.
 ///
@@ -19,6 +21,9 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     let answer = on_all(device::synchronize);
     super::sources::settle_all();
+    fault::note(answer);
+    // The answer of a device that had nothing to wait for, or no context.
+    fault::check()?;
     if answer.is_success() {
         urgent::synchronised();
     }
@@ -51,19 +56,12 @@ fn on_all(wait: impl Fn(u32, i32) -> Answer) -> Code {
     answer
 }
 
-/// Waits on another device's GPU: its error is that device's, and not this thread's last one.
+/// Waits on another device's GPU: its error is that device's, and not this thread's last one, unless it is the
+/// process's.
 fn without_error(wait: impl FnOnce() -> Answer) -> Code {
-    // SAFETY: no pointers.
-    let is_clear = unsafe { native::cudaPeekAtLastError() }.is_success();
-    match wait().unwrap_or_else(|Own(code)| code) {
-        Code::NOT_READY => Code::NOT_READY,
-        code => {
-            if is_clear && !code.is_success() {
-                // SAFETY: no pointers. The error was just made, by the wait.
-                unsafe { native::cudaGetLastError() };
-            }
-            Code::SUCCESS
-        }
+    match errors::untold(wait).unwrap_or_else(|Own(code)| code) {
+        code if code == Code::NOT_READY || code.is_of_process() => code,
+        _ => Code::SUCCESS,
     }
 }
 

@@ -82,12 +82,26 @@ pub struct TaskView {
     /// Milliseconds for which its process says that launches of its were held, for programs that others wait for.
     #[serde(default)]
     pub paused_ms: u64,
+    /// The part of what its process does alone on its GPU that it was seen to do beside the others there, in
+    /// thousandths; `None`: it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<u32>,
     /// Milliseconds until its result is wanted, negative once that has passed; `None`: no time was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
     /// Milliseconds until it is expected to end, by what is known of its kind; `None`: nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_ms: Option<u64>,
+    /// Milliseconds in which its process has had work on the GPU since it came there, as mgbd has sampled.
+    #[serde(default)]
+    pub busy_ms: u64,
+    /// Of the time in which its GPU had work in the last seconds, the part that was its process's, in thousandths:
+    /// where n processes had work at once, 1/n each. `None`: there was no such time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u32>,
+    /// The part that was due to its process, where for seconds that got less than half of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_due: Option<u32>,
 }
 
 impl TaskView {

@@ -85,7 +85,20 @@ pub struct GpuWords {
     pub endless: AtomicU32,
     /// Warps of the largest kernel that it has launched so far; 0: it does not say.
     pub warps: AtomicU64,
-    reserved: [AtomicU64; 4],
+    /// Written by `mgbd`, which does not read it: [`GpuTime`], for the process's trace.
+    time: [AtomicU64; 3],
+    reserved: AtomicU64,
+}
+
+/// Whose a GPU's time was since a process came to it, as far as `mgbd` has sampled. In nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuTime {
+    /// In which the process had work there.
+    pub busy_ns: u64,
+    /// Of those, its part: 1/n where n processes had work.
+    pub part_ns: u64,
+    /// In which any process had work there.
+    pub gpu_busy_ns: u64,
 }
 
 impl GpuWords {
@@ -97,7 +110,26 @@ impl GpuWords {
             launches: AtomicU32::new(0),
             endless: AtomicU32::new(0),
             warps: AtomicU64::new(0),
-            reserved: [const { AtomicU64::new(0) }; 4],
+            time: [const { AtomicU64::new(0) }; 3],
+            reserved: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells the process whose the GPU's time was.
+    pub fn tell_time(&self, time: GpuTime) {
+        let values = [time.busy_ns, time.part_ns, time.gpu_busy_ns];
+        for (word, value) in self.time.iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Whose the GPU's time was, as `mgbd` has told; zeros where it has not.
+    pub fn time(&self) -> GpuTime {
+        let [busy_ns, part_ns, gpu_busy_ns] = [0, 1, 2].map(|at| self.time[at].load(Ordering::Relaxed));
+        GpuTime {
+            busy_ns,
+            part_ns,
+            gpu_busy_ns,
         }
     }
 

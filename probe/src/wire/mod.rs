@@ -25,7 +25,7 @@ mod text;
 mod words;
 
 pub use cell::Cell;
-pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
+pub use channel::{CELLS, Channel, GpuTime, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
     CAP_OBSERVER, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION,
     VERSION, WITHDRAWS,

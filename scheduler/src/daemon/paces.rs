@@ -111,10 +111,10 @@ impl Paces {
         }
     }
 
-    /// The share that a program was seen to have, in parts of what it would do alone.
-    pub(crate) fn share_of(&self, client: ClientId) -> Option<f64> {
+    /// The part of what it does alone that a program was seen to do beside others.
+    pub(crate) fn speed_of(&self, client: ClientId) -> Option<f64> {
         let (gpu, _) = self.busy.get(&client)?;
-        self.shares.as_ref()?.share(*gpu, client)
+        self.shares.as_ref()?.speed(*gpu, client)
     }
 
     /// Those of the latency programs that are there still.

@@ -12,7 +12,8 @@ use super::{MIB, go_file, memory_file, wait_for};
 /// Carries out the script in the environment. Words, each with its arguments: `connect` (which it does
 /// anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being
 /// listed by the driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH`
-/// (gives mgbd that file to keep), `busy` and `done` (with work), `urgent` (with work that others wait for), `paused MS` (for that long), `turn` and `over` (at the driver), `await`
+/// (gives mgbd that file to keep), `busy` and `done` (with work), `urgent` (with work that others wait for),
+/// `paused MS` (for that long), `times` (whose the GPU's time was, as mgbd has told), `turn` and `over` (at the driver), `await`
 /// (until [`Daemon::go`](super::Daemon::go) says so), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
@@ -37,6 +38,7 @@ pub fn client_process() {
             "done" => life.given(0),
             "urgent" => life.urgent(),
             "paused" => life.client.pace().note_held(Duration::from_millis(number())),
+            "times" => life.times(),
             "turn" => life.turn(),
             "over" => life.turn = None,
             "await" => life.wait_to_go(),
@@ -155,6 +157,13 @@ impl Life {
     fn given(&self, work: u64) {
         let words = &self.client.published().gpus()[self.gpu() as usize];
         words.given.store(work, std::sync::atomic::Ordering::Release);
+    }
+
+    fn times(&self) {
+        let time = self.client.published().gpus()[self.gpu() as usize].time();
+        let [busy, part, all] =
+            [time.busy_ns, time.part_ns, time.gpu_busy_ns].map(|nanoseconds| nanoseconds / 1_000_000);
+        say(&format!("busy {busy} part {part} all {all}"));
     }
 
     fn grow(&mut self, bytes: u64) {

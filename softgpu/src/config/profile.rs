@@ -89,7 +89,12 @@ pub const CUDA_VERSION: i32 = 13000;
 impl Profile {
     /// Warps that the whole device holds.
     pub fn warps(&self) -> u64 {
-        u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor / self.warp)
+        self.warps_of(self.multiprocessors)
+    }
+
+    /// Warps that so many of its multiprocessors hold.
+    pub fn warps_of(&self, multiprocessors: u32) -> u64 {
+        u64::from(multiprocessors) * u64::from(self.threads_per_multiprocessor / self.warp)
     }
 
     /// How many blocks of this shape one multiprocessor holds: the least of what threads, blocks, registers

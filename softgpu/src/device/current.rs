@@ -27,8 +27,19 @@ pub fn gpu() -> Result<&'static Gpu> {
 /// # Errors
 /// Those of [`node`] and [`Gpu::enter`].
 pub fn active() -> Result<&'static Gpu> {
+    let gpu = with_context()?;
+    gpu.check()?;
+    Ok(gpu)
+}
+
+/// The current device, with a context that is current, whatever the process is stuck in.
+///
+/// # Errors
+/// Those of [`node`] and [`Gpu::have_context`]; what the device itself is stuck in.
+fn with_context() -> Result<&'static Gpu> {
     let gpu = gpu()?;
-    gpu.enter()?;
+    gpu.have_context()?;
+    gpu.check_own()?;
     if CONTEXT.get() != Some(gpu.ordinal) {
         match driver_front::front() {
             Some(front) => front.cuCtxSetCurrent(gpu.context_handle())?,
@@ -38,13 +49,14 @@ pub fn active() -> Result<&'static Gpu> {
     Ok(gpu)
 }
 
-/// `cudaSetDevice`: the device is current even if its context cannot be made.
+/// `cudaSetDevice`: the device is current even if its context cannot be made. A context that is there is good
+/// enough, also after a fault.
 ///
 /// # Errors
-/// `INVALID_DEVICE`, and those of [`active`].
+/// `INVALID_DEVICE`, those of [`Gpu::have_context`], and what the device itself is stuck in.
 pub fn set(ordinal: i32) -> Result {
     ORDINAL.set(node()?.gpu(ordinal)?.ordinal);
-    active().map(drop)
+    with_context().map(drop)
 }
 
 /// The device whose context is current.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::fault;
 use crate::config::device::DeviceConfig;
 use crate::config::profile::Profile;
 use crate::config::spec::Spec;
@@ -94,16 +95,32 @@ impl Gpu {
     /// Makes the context for the runtime, if there is none, and charges the device for it.
     ///
     /// # Errors
-    /// `MEMORY_ALLOCATION` if it does not fit; the error that the device is stuck in.
+    /// Those of [`Gpu::have_context`]; the error that the context is stuck in.
     pub fn enter(&self) -> Result {
+        self.have_context()?;
+        self.check()
+    }
+
+    /// As [`Gpu::enter`], whatever the process is stuck in if the context is there.
+    ///
+    /// # Errors
+    /// `MEMORY_ALLOCATION` if it does not fit; `DEVICES_UNAVAILABLE` where it would be a new one after a fault: the
+    /// driver's error is the fault's, the runtime has this one for it.
+    pub fn have_context(&self) -> Result {
+        self.make_context().map_err(|error| match error {
+            error if error.is_of_process() => Error::DEVICES_UNAVAILABLE,
+            error => error,
+        })
+    }
+
+    fn make_context(&self) -> Result {
         if let Some(front) = driver_front::front() {
             self.enter_by(front)?;
         }
         let mut context = self.context.lock();
         self.activate(&mut context)?;
         context.runtime = true;
-        drop(context);
-        self.check()
+        Ok(())
     }
 
     /// Sees to a context for memory of a pool. One that the program has retained is good enough, and ends
@@ -205,6 +222,7 @@ impl Gpu {
 
     fn activate(&self, context: &mut PrimaryContext) -> Result {
         if !context.active {
+            fault::check()?;
             self.state.charge(self.index, self.spec.context, true)?;
             static LAST: AtomicU64 = AtomicU64::new(0);
             context.number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -249,11 +267,20 @@ impl Gpu {
         )
     }
 
-    /// The error that the context is stuck in.
+    /// The error that the context is stuck in: its own, or the process's.
     ///
     /// # Errors
     /// That one.
     pub fn check(&self) -> Result {
+        self.check_own()?;
+        fault::check()
+    }
+
+    /// The error that the device itself is stuck in.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check_own(&self) -> Result {
         if let Err(error) = crate::fail::check(self.index) {
             self.fail(error);
         }
@@ -264,8 +291,12 @@ impl Gpu {
     }
 
     /// Sticks in `error`, unless it is stuck in another: every later call returns it until the
-    /// context ends.
+    /// context ends. After a fault of a kernel the process is stuck.
     pub fn fail(&self, error: Error) {
+        if error.is_of_process() {
+            fault::note(error);
+            return;
+        }
         let _ = self
             .error
             .compare_exchange(0, error.0, Ordering::Relaxed, Ordering::Relaxed);

@@ -76,6 +76,7 @@ pub fn known() -> Result<&'static VisibleDevices> {
 fn found() -> Result<VisibleDevices> {
     crate::fail::prepare()?;
     crate::time::settings::prepare()?;
+    crate::time::mps_client::mps_client();
     crate::exec::order::prepare()?;
     let state = crate::state::shared()?;
     let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();

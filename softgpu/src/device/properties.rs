@@ -6,6 +6,7 @@ use mgb_abi::properties::DeviceProp;
 
 use super::gpu::Gpu;
 use crate::config::{profile, textures};
+use crate::time::mps_client::mps_client;
 use crate::time::settings::settings;
 
 /// A device's address on the bus that it would be on: `0000:01:00.0` for the first.
@@ -99,7 +100,7 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         11 => i32::MAX as u32,
         12 | 82 => profile.registers,
         13 => profile.clock_khz,
-        16 => profile.multiprocessors,
+        16 => mps_client().multiprocessors(profile),
         // Overlap, mapped host memory, concurrent kernels, unified addresses.
         15 | 19 | 31 | 41 => 1,
         33 => gpu.index as u32 + 1,

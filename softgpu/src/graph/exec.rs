@@ -326,7 +326,11 @@ fn run(steps: &[GraphStep], moments: &HashMap<usize, Arc<AtomicU64>>, turn: &mut
             .iter()
             .map(|&before| ends[before])
             .fold(turn.ready, u64::max);
-        let mut own = Turn { ready, end: ready };
+        let mut own = Turn {
+            ready,
+            end: ready,
+            ..*turn
+        };
         match &step.kind {
             NodeKind::Work(work) if step.enabled => work.run_later(&mut own),
             NodeKind::Record(_) => moments[&at].store(ready, Relaxed),

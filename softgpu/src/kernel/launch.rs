@@ -11,11 +11,11 @@ use crate::config::profile::Profile;
 use crate::device::Gpu;
 use crate::error::{Error, Result, say};
 use crate::exec::grid::{Arguments, GridCode, LaunchPlan};
-use crate::exec::pool;
 use crate::exec::registry::KernelFunction;
+use crate::exec::{pool, threads};
 use crate::image::{self, KERNEL_BARRIER, KERNEL_COROUTINE};
 use crate::texture::objects::{self, Objects};
-use crate::time::{booking, model::KernelWork};
+use crate::time::{booking, model::KernelWork, mps_client::mps_client};
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub fn check(profile: &Profile, function: &KernelFunction, shape: &LaunchShape) 
     let threads = product as u32;
     let blocks: u64 = shape.grid.iter().map(|&n| u64::from(n)).product();
     let each = resident(profile, function, threads, shape.shared as u64);
-    let held = u64::from(each) * u64::from(profile.multiprocessors);
+    let held = u64::from(each) * u64::from(mps_client().multiprocessors(profile));
     if shape.cooperative && blocks > held {
         return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
@@ -158,11 +158,11 @@ impl CheckedLaunch {
         self.arguments.pointers()
     }
 
-    /// Runs it; returns its modelled end. A kernel that fails sticks to the device.
+    /// Runs it in a stream of this priority; returns its modelled end. A kernel that fails sticks to the device.
     ///
     /// # Errors
     /// No code, or no memory for its module's variables.
-    pub fn run(&self, gpu: &Gpu, ready: u64) -> Result<u64> {
+    pub fn run(&self, gpu: &Gpu, ready: u64, priority: i32) -> Result<u64> {
         let (code, entry) = self.function.runnable()?;
         let LaunchShape {
             grid, block, shared, ..
@@ -182,7 +182,7 @@ impl CheckedLaunch {
             variables: variables::block(gpu, code.image)?,
             objects: self.objects.clone(),
             arguments: self.arguments.clone(),
-            resident: (u64::from(resident) * u64::from(profile.multiprocessors)).max(1),
+            resident: (u64::from(resident) * u64::from(mps_client().multiprocessors(profile))).max(1),
             workspace: self.shape.cooperative.then(Default::default),
         };
         let outcome = pool::run(plan);
@@ -203,7 +203,13 @@ impl CheckedLaunch {
             operations: outcome.operations,
             longest: outcome.longest,
         };
-        Ok(booking::kernel(&gpu.device(), &work, ready))
+        Ok(booking::kernel(
+            &gpu.device(),
+            &work,
+            ready,
+            priority,
+            threads::stopping,
+        ))
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Turn {
     pub ready: u64,
     /// Its modelled end; `ready` unless the work says otherwise.
     pub end: u64,
+    /// The stream's priority.
+    pub priority: i32,
 }
 
 /// A position in a stream: all work up to a ticket.
@@ -210,7 +212,11 @@ impl DeviceStream {
     /// The turn of work that may not begin before a moment.
     pub(super) fn turn(&self, not_before: u64) -> Turn {
         let ready = self.queue.lock().horizon.max(not_before);
-        Turn { ready, end: ready }
+        Turn {
+            ready,
+            end: ready,
+            priority: self.priority,
+        }
     }
 
     /// Takes no more work; what was submitted is still done.

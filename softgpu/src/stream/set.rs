@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::handle;
 use super::queue::{DeviceStream, Fence, Turn};
 use crate::per_thread::PerThread;
-use crate::time::host;
+use crate::time::{host, precedence};
 
 static OWN: PerThread<ThreadStreams> = PerThread::new();
 
@@ -68,6 +68,7 @@ impl Streams {
     /// A new stream.
     pub fn create(&self, flags: u32, priority: i32) -> Arc<DeviceStream> {
         let stream = DeviceStream::new(self.ordinal, flags, priority, false);
+        precedence::note_stream(priority);
         let mut others = self.others.lock();
         // Streams that were closed stay until their work is done, since others may have to wait for it.
         others.retain(|other| !other.ended());

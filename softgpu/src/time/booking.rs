@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::host;
 use super::model::{self, KernelWork};
-use super::schedule::{Booked, KernelBooking};
+use super::mps_client::mps_client;
+use super::precedence::{self, Attempt};
+use super::schedule::{Booked, KernelBooking, SLICES};
 use super::settings::settings;
 use crate::config::device::DeviceConfig;
 use crate::state;
@@ -66,31 +68,79 @@ pub fn within(device: &DeviceConfig, touched: u64, ready: u64) -> u64 {
     }
 }
 
-/// Books a kernel; returns its modelled end.
-pub fn kernel(device: &DeviceConfig, work: &KernelWork, ready: u64) -> u64 {
-    let length = real(device, model::kernel(device.profile(), work), work);
-    let warps = model::warps(device.profile(), work);
-    book(ready, |clocks, process| {
-        let clock = &clocks[device.index];
-        let request = KernelBooking {
-            ready,
-            length,
-            warps,
-            process,
-            alone: !settings().mps,
-        };
-        let booked: Vec<Booked> = clock
-            .kernels
-            .iter()
-            .map(load)
-            .filter(|span| span.end > 0)
-            .collect();
-        let pieces = request.pieces(&booked, device.profile().warps());
+/// Books a kernel in a stream of this priority; returns its modelled end. `is_over`: the process ends.
+pub fn kernel(
+    device: &DeviceConfig,
+    work: &KernelWork,
+    ready: u64,
+    priority: i32,
+    is_over: impl Fn() -> bool,
+) -> u64 {
+    let (profile, client) = (device.profile(), mps_client());
+    let multiprocessors = client.multiprocessors(profile);
+    let length = real(device, model::kernel(profile, multiprocessors, work), work);
+    let request = KernelBooking {
+        ready,
+        length,
+        warps: model::warps(profile, multiprocessors, work),
+        process: 0,
+        alone: !settings().mps,
+        most: profile.warps_of(multiprocessors),
+    };
+    if !settings().time || !precedence::gives_way(priority) {
+        return at_once(device, request);
+    }
+    let waves = model::waves(multiprocessors, work).clamp(1, SLICES);
+    let (mut end, mut left) = (ready, length);
+    for wave in (1..=waves).rev() {
+        let length = left / wave;
+        left -= length;
+        let (from, request) = (end, KernelBooking { length, ..request });
+        end = precedence::book(device.index, priority, from, &is_over, || {
+            when_it_begins(
+                device,
+                KernelBooking {
+                    ready: from,
+                    ..request
+                },
+            )
+        });
+    }
+    end
+}
+
+/// Books a kernel for whenever it fits.
+fn at_once(device: &DeviceConfig, request: KernelBooking) -> u64 {
+    book(request.ready, |clocks, process| {
+        let (clock, request) = (&clocks[device.index], KernelBooking { process, ..request });
+        let pieces = request.pieces(&booked(clock), device.profile().warps());
         for &(start, end) in &pieces {
             store(clock, start, end, &request);
         }
-        pieces.last().map_or(ready, |&(_, end)| end)
+        pieces.last().map_or(request.ready, |&(_, end)| end)
     })
+}
+
+/// Books a kernel if it can begin by now. Without the shared state it is not held up.
+fn when_it_begins(device: &DeviceConfig, request: KernelBooking) -> Attempt {
+    let attempt = state::shared().and_then(|state| {
+        state.with_clocks(|clocks, process| {
+            let (clock, request) = (&clocks[device.index], KernelBooking { process, ..request });
+            let capacity = device.profile().warps();
+            let start = request.earliest(&booked(clock), capacity, request.ready, request.length);
+            if start > crate::clock::now() {
+                return Attempt::BeginsAt(start);
+            }
+            store(clock, start, start + request.length, &request);
+            Attempt::Booked(start + request.length)
+        })
+    });
+    attempt.unwrap_or(Attempt::Booked(request.ready))
+}
+
+fn booked(clock: &Clock) -> Vec<Booked> {
+    let spans = clock.kernels.iter().map(load);
+    spans.filter(|span| span.end > 0).collect()
 }
 
 /// A modelled length as this device has it: slowed down, and varied by the seed.

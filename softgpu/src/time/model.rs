@@ -60,27 +60,29 @@ pub struct KernelWork {
     pub longest: u64,
 }
 
-/// Nanoseconds that a kernel takes.
-pub fn kernel(profile: &Profile, work: &KernelWork) -> u64 {
-    let multiprocessors = u64::from(profile.multiprocessors);
-    let busy = work.blocks.clamp(1, multiprocessors);
+/// Nanoseconds that a kernel takes on so many multiprocessors.
+pub fn kernel(profile: &Profile, multiprocessors: u32, work: &KernelWork) -> u64 {
+    let busy = work.blocks.clamp(1, multiprocessors.into());
     let throughput = work.operations / (busy * u64::from(profile.lanes_per_multiprocessor));
-    let waves = work
-        .blocks
-        .div_ceil(multiprocessors * u64::from(work.resident.max(1)));
     let latency = work
         .longest
         .saturating_mul(DEPENDENT_CYCLES)
-        .saturating_mul(waves);
+        .saturating_mul(waves(multiprocessors, work));
     let cycles = throughput.max(latency);
     LAUNCH_LATENCY + (u128::from(cycles) * 1_000_000 / u128::from(profile.clock_khz)) as u64
 }
 
-/// Warps of the device that a kernel occupies: at most what the device holds.
-pub fn warps(profile: &Profile, work: &KernelWork) -> u64 {
+/// How often so many multiprocessors take blocks of a kernel, as many as they hold each time.
+pub fn waves(multiprocessors: u32, work: &KernelWork) -> u64 {
+    let held = u64::from(multiprocessors) * u64::from(work.resident.max(1));
+    work.blocks.div_ceil(held.max(1))
+}
+
+/// Warps of the device that a kernel occupies: at most what so many multiprocessors hold.
+pub fn warps(profile: &Profile, multiprocessors: u32, work: &KernelWork) -> u64 {
     let warps = u64::from(work.threads.div_ceil(profile.warp)).max(1);
-    let held = u64::from(work.resident.max(1)) * u64::from(profile.multiprocessors);
-    (work.blocks.min(held) * warps).clamp(1, profile.warps())
+    let held = u64::from(work.resident.max(1)) * u64::from(multiprocessors);
+    (work.blocks.min(held) * warps).clamp(1, profile.warps_of(multiprocessors))
 }
 
 #[cfg(test)]
@@ -116,14 +118,20 @@ mod tests {
         };
         let wide_cycles = 132_000 * 256 * 100 / (132 * 128);
         assert_eq!(
-            kernel(&STANDARD, &wide),
+            kernel(&STANDARD, 132, &wide),
             LAUNCH_LATENCY + wide_cycles * 1_000_000 / 1_980_000
         );
         assert_eq!(
-            kernel(&STANDARD, &narrow),
+            kernel(&STANDARD, 132, &narrow),
             LAUNCH_LATENCY + 4_000_000_000_000 / 1_980_000
         );
-        assert_eq!(warps(&STANDARD, &wide), 8448);
-        assert_eq!(warps(&STANDARD, &narrow), 1);
+        assert_eq!(warps(&STANDARD, 132, &wide), 8448);
+        assert_eq!(warps(&STANDARD, 132, &narrow), 1);
+        // On half of the multiprocessors it takes twice as long, and occupies half.
+        let twice = 2 * (kernel(&STANDARD, 132, &wide) - LAUNCH_LATENCY);
+        assert!((twice - 2..=twice + 2).contains(&(kernel(&STANDARD, 66, &wide) - LAUNCH_LATENCY)));
+        assert_eq!(warps(&STANDARD, 66, &wide), 4224);
+        assert_eq!([132, 66].map(|number| waves(number, &wide)), [125, 250]);
+        assert_eq!(waves(8, &narrow), 1);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const SLICE: u64 = 2_000_000;
 
 /// Most slices of a kernel: the slices of a long one are longer.
-const SLICES: u64 = 16;
+pub const SLICES: u64 = 16;
 
 /// Nanoseconds after which a process that launches nothing counts as no user of the device.
 const LATELY: u64 = 100_000_000;
@@ -46,6 +46,8 @@ pub struct KernelBooking {
     pub process: u64,
     /// As for what is booked.
     pub alone: bool,
+    /// Warps that its process may occupy in all.
+    pub most: u64,
 }
 
 impl KernelBooking {
@@ -73,7 +75,7 @@ impl KernelBooking {
     }
 
     /// The earliest start, not before `ready`, at which it fits for `length`.
-    fn earliest(&self, booked: &[Booked], capacity: u64, ready: u64, length: u64) -> u64 {
+    pub fn earliest(&self, booked: &[Booked], capacity: u64, ready: u64, length: u64) -> u64 {
         let mut starts: Vec<u64> = booked
             .iter()
             .map(|other| other.end)
@@ -100,7 +102,16 @@ impl KernelBooking {
             let there = beside
                 .iter()
                 .filter(|other| other.start <= moment && other.end > moment);
-            there.map(|other| other.warps).sum::<u64>() + self.warps <= capacity
+            let (mut all, mut own) = (self.warps, self.warps);
+            for other in there {
+                all += other.warps;
+                own += if other.process == self.process {
+                    other.warps
+                } else {
+                    0
+                };
+            }
+            all <= capacity && own <= self.most
         })
     }
 }
@@ -130,6 +141,7 @@ mod tests {
             warps,
             process: 1,
             alone: false,
+            most: CAPACITY,
         }
     }
 
@@ -181,6 +193,19 @@ mod tests {
     }
 
     #[test]
+    fn a_process_keeps_to_its_part_of_the_device() {
+        let bounded = |process| KernelBooking {
+            process,
+            most: 50,
+            ..request(30, 0, 10)
+        };
+        let all = book(&[bounded(1), bounded(1), bounded(2), request(40, 0, 10)]);
+        let starts: Vec<u64> = all.iter().map(|pieces| pieces[0].start).collect();
+        // The second is of the first one's process, whose bound it is; the last one has no bound.
+        assert_eq!(starts, [0, 10, 0, 0]);
+    }
+
+    #[test]
     fn without_mps_processes_take_turns() {
         let of = |process| KernelBooking {
             process,
@@ -219,7 +244,7 @@ mod tests {
             ready in 0..50_000_000u64, length in 1..40_000_000u64, warps in 1..=CAPACITY, process in 0..3u64,
             alone: bool,
         ) -> KernelBooking {
-            KernelBooking { ready, length, warps, process, alone }
+            KernelBooking { ready, length, warps, process, alone, most: CAPACITY }
         }
     }
 

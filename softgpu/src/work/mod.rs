@@ -48,15 +48,16 @@ impl Action {
 }
 
 impl DeviceWork {
-    /// Does it, not before `ready`; returns its modelled end.
+    /// Does it in its stream's turn; returns its modelled end.
     ///
     /// # Errors
     /// What went wrong; the device is not stuck in it yet.
-    pub fn run(&self, ready: u64) -> Result<u64> {
+    pub fn run(&self, turn: &Turn) -> Result<u64> {
+        let ready = turn.ready;
         match &self.action {
             Action::Kernel(launch) => {
                 crate::fail::kernel(self.gpu.index)?;
-                launch.run(self.gpu, ready)
+                launch.run(self.gpu, ready, turn.priority)
             }
             Action::Copy(transfer) => transfer.run(self.gpu, ready),
             Action::Fill(fill) => fill.run(self.gpu, ready),
@@ -71,7 +72,7 @@ impl DeviceWork {
         if stuck || crate::exec::threads::stopping() {
             return;
         }
-        match self.run(turn.ready) {
+        match self.run(turn) {
             Ok(end) => turn.end = end,
             Err(error) => self.gpu.fail(error),
         }

@@ -5,8 +5,9 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 const CHILD: &str = "SOFTGPU_TEST_CHILD";
 
@@ -80,11 +81,47 @@ pub fn in_child_with(name: &str, devices: &str, environment: &[(&str, &str)], bo
     text
 }
 
-/// A child whose stdin and stdout the parent talks through.
-pub fn talking(name: &str, devices: &str, state: &StateFile) -> Child {
-    command(name, devices, state)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+/// A child that does as it is told, line by line, and answers each with a line that begins with `> `.
+pub struct ChildProcess {
+    child: Child,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl ChildProcess {
+    pub fn start(test: &str, devices: &str, state: &StateFile) -> ChildProcess {
+        ChildProcess::start_with(test, devices, state, &[])
+    }
+
+    /// The same, with more of an environment.
+    pub fn start_with(
+        test: &str,
+        devices: &str,
+        state: &StateFile,
+        environment: &[(&str, &str)],
+    ) -> ChildProcess {
+        let mut child = command(test, devices, state)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        ChildProcess { child, answers }
+    }
+
+    pub fn ask(&mut self, what: &str) -> String {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
+        // The test harness writes lines of its own.
+        loop {
+            let line = self.answers.next().unwrap().unwrap();
+            if let Some(answer) = line.split_once("> ") {
+                return answer.1.to_owned();
+            }
+        }
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
 }

@@ -190,3 +190,24 @@ fn what_only_a_shell_does_is_refused_before_anything_starts() {
     assert!(ended.stderr.contains("sh:"), "{}", ended.stderr);
     assert!(!node.folder().join("ran.txt").exists());
 }
+
+/// Whoever is alone on a GPU has all of the time in which that has work, however little of it mgbd has sampled.
+#[test]
+fn the_table_tells_each_job_s_share_of_its_gpu() {
+    // On this device a round of a job is long beside the time between two samples.
+    let node = PrivateNode::start("1x64MiB:slow=1000", "mgb");
+    let line = format!("{} 8 8 1 wait 10 8\n", built::program("phases").display());
+    let jobs = node.write("jobs.txt", &line.repeat(2));
+    let ended = run(node.mgb(&["batch", "-j", "1", "--json"]).arg(&jobs));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let shares: Vec<&Value> = summary["jobs"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no jobs in {summary}"))
+        .iter()
+        .map(|job| &job["share"])
+        .collect();
+    assert_eq!(shares, [1.0, 1.0], "{summary}");
+    let ended = run(node.mgb(&["batch", "-j", "2"]).arg(&jobs)).success();
+    assert!(ended.contains("  share  ") && ended.contains("%  "), "{ended}");
+    node.wait_until_empty();
+}

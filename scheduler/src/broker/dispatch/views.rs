@@ -1,6 +1,6 @@
 //! The broker's part of the node view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgb_probe::Class;
@@ -54,23 +54,34 @@ impl Broker {
         self.jobs.numbering(job, self.books.ledger.gpus().len())
     }
 
-    /// The tasks that hold room. `mapped` says what a client has mapped on a GPU.
-    pub fn task_views(&self, mapped: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
+    /// Who waits for more memory for a task that it has on a GPU, or for what has left it.
+    pub fn growing_at(&self) -> BTreeSet<(ClientId, usize)> {
+        let grows = self.queue.pending.grows().iter();
+        let place = |waiting: &Waiting| {
+            let task = self.books.ledger.task(waiting.key())?;
+            Some((waiting.client, task.gpu))
+        };
+        grows.filter_map(|waiting| place(waiting)).collect()
+    }
+
+    /// The tasks that hold room. `seen` adds what was seen of a client on a GPU.
+    pub fn task_views(
+        &self,
+        seen: impl Fn(ClientId, usize, TaskView) -> TaskView,
+        now: Duration,
+    ) -> Vec<TaskView> {
         let ledger = &self.books.ledger;
         let user = |client| self.books.clients.user(client);
         let mut has_place = even_places(&mut ledger.tasks().map(|(key, _)| user(key.client)));
         let shown = ledger.tasks().filter(|(key, _)| has_place(user(key.client)));
-        let living = shown.map(|(key, task)| {
-            let mapped = mapped(key.client, task.gpu);
-            self.task_view(key, task, mapped, now)
-        });
+        let living = shown.map(|(key, task)| seen(key.client, task.gpu, self.task_view(key, task, now)));
         let dead = ledger.reclaiming().iter().take(MAX_ENTRIES);
         living
             .chain(dead.map(|entry| reclaiming_view(entry, now)))
             .collect()
     }
 
-    fn task_view(&self, key: TaskKey, task: &Holding, mapped: u64, now: Duration) -> TaskView {
+    fn task_view(&self, key: TaskKey, task: &Holding, now: Duration) -> TaskView {
         let uid = self.books.clients.user(key.client);
         let most_time = self.accounts.max_time(uid);
         TaskView {
@@ -82,7 +93,7 @@ impl Broker {
             state: self.state(key, task),
             reserved_bytes: task.reserved,
             expected_bytes: task.expected_bytes,
-            held_bytes: mapped,
+            held_bytes: 0,
             peak_bytes: task.peak,
             evicted_bytes: task.evicted,
             warps: task.warps,
@@ -91,8 +102,12 @@ impl Broker {
             most_time_ms: most_time.map(|most| most.as_millis() as u64),
             class: Class::Batch,
             paused_ms: 0,
+            speed: None,
             deadline_ms: task.deadline.map(|deadline| until(deadline, now)),
             ends_ms: self.end_of(key, task, now).map(|left| left.as_millis() as u64),
+            busy_ms: 0,
+            share: None,
+            share_due: None,
         }
     }
 
@@ -262,8 +277,12 @@ fn reclaiming_view(entry: &Reclaiming, now: Duration) -> TaskView {
         most_time_ms: None,
         class: Class::Batch,
         paused_ms: 0,
+        speed: None,
         deadline_ms: None,
         ends_ms: None,
+        busy_ms: 0,
+        share: None,
+        share_due: None,
     }
 }
 

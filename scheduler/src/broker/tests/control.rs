@@ -85,7 +85,7 @@ fn a_suspended_process_leaves_at_once_and_waits_until_it_may_go_on() {
     assert!(broker.presses());
     assert_eq!(granted(&mut broker, &mut busy, seconds(2)), NOBODY);
     assert_eq!(
-        broker.task_views(|_, _| 0, seconds(2))[0].state,
+        broker.task_views(|_, _, task| task, seconds(2))[0].state,
         TaskState::Suspending
     );
     assert_eq!(
@@ -95,7 +95,7 @@ fn a_suspended_process_leaves_at_once_and_waits_until_it_may_go_on() {
     assert!(!broker.presses());
     assert_eq!(granted(&mut broker, &mut busy, seconds(3)), [2]);
     assert_eq!(
-        broker.task_views(|_, _| 0, seconds(3))[0].state,
+        broker.task_views(|_, _, task| task, seconds(3))[0].state,
         TaskState::Suspended
     );
 

@@ -192,7 +192,7 @@ fn a_process_has_a_deadline_for_all_that_it_does() {
         [4],
         "it has 18 s to lose, the third 33"
     );
-    let views = broker.task_views(|_, _| 0, seconds(112));
+    let views = broker.task_views(|_, _, view| view, seconds(112));
     assert_eq!(
         (views[0].deadline_ms, views[0].ends_ms),
         (Some(48_000), Some(10_000))
@@ -203,6 +203,6 @@ fn a_process_has_a_deadline_for_all_that_it_does() {
         Some(30_000),
         "ten seconds of the one before it, and its own"
     );
-    let views = broker.task_views(|_, _| 0, seconds(170));
+    let views = broker.task_views(|_, _, view| view, seconds(170));
     assert_eq!((views[0].deadline_ms, views[0].ends_ms), (Some(-10_000), Some(0)));
 }

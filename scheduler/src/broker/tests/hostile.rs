@@ -208,7 +208,7 @@ impl Crowd {
                 }
             }
         }
-        self.broker.task_views(|_, _| u64::MAX, self.now);
+        self.broker.task_views(|_, _, task| task, self.now);
         self.broker.wait_views(self.now);
     }
 

@@ -69,7 +69,7 @@ fn a_task_is_charged_on_both_gpus_until_it_is_there() {
     let (order, now) = two_on_one(&mut broker);
     let charged = |broker: &Broker, gpu| broker.ledger().charges(gpu).reserved;
     assert_eq!((charged(&broker, 0), charged(&broker, 1)), (50 * MIB, 30 * MIB));
-    let state = broker.task_views(|_, _| 0, now)[1].state;
+    let state = broker.task_views(|_, _, task| task, now)[1].state;
     assert_eq!(state, TaskState::Moving);
     // Room is not granted twice.
     begin(&mut broker, 4, 70, 2, 0, now);

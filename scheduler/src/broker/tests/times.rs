@@ -90,7 +90,7 @@ fn time_in_which_nothing_of_it_is_on_a_gpu_does_not_count() {
     assert_eq!(late(&mut broker, 600).len(), 1);
     assert_eq!(serve(&mut broker, seconds(600)), 1);
     assert_eq!(late(&mut broker, 600).len(), 1);
-    let views = broker.task_views(|_, _| 0, seconds(650));
+    let views = broker.task_views(|_, _, task| task, seconds(650));
     let view = views.iter().find(|view| view.pid == 200).unwrap();
     let times = (view.age_ms, view.time_ms, view.most_time_ms, view.is_late());
     assert_eq!(times, (650_000, 100_000, Some(100_000), false));

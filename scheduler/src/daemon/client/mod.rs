@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mgb_probe::Class;
-use mgb_probe::wire::{CELLS, Channel, EndsFor, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, Order, Reply, Request, offer, state};
 
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
@@ -398,6 +398,11 @@ impl Client {
     /// Warps of the largest kernel that it says it has launched on the GPU; 0: it does not say.
     pub(crate) fn launched_warps(&self, gpu: usize) -> u64 {
         self.channel().published.gpus[gpu].warps.load(Ordering::Relaxed)
+    }
+
+    /// Tells it whose the GPU's time was.
+    pub(crate) fn tell_time(&self, gpu: usize, time: GpuTime) {
+        self.channel().published.gpus[gpu].tell_time(time);
     }
 
     /// Those of the node's GPUs where it says that work of its may be under way.

@@ -4,6 +4,7 @@ mod activity;
 mod descriptor_count;
 pub(crate) mod ending;
 mod foreign;
+pub(crate) mod gpu_time;
 #[allow(clippy::disallowed_methods, reason = "a thread that asks the driver")]
 mod health;
 #[allow(clippy::disallowed_methods, reason = "the kernel's own words on memory")]
@@ -13,11 +14,13 @@ pub(crate) mod memory_monitor;
 pub(crate) mod overhead;
 pub(crate) mod reclaim;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
 use crate::Broker;
-use crate::broker::Snapshot;
+use crate::broker::{Activity, Snapshot};
+use crate::client::ClientId;
 use crate::daemon::client::clients::Clients;
 use crate::daemon::lookups::Lookups;
 use crate::node::NodeDriver;
@@ -25,6 +28,7 @@ use activity::Activities;
 use descriptor_count::Descriptors;
 use ending::Endings;
 use foreign::ForeignLoads;
+use gpu_time::{Doing, GpuTimes, ShownTime};
 use health::HealthWatch;
 use late_processes::LateProcesses;
 use memory_monitor::{GpuSample, MemoryMonitor};
@@ -39,6 +43,7 @@ pub(crate) struct Monitor {
     memory: MemoryMonitor,
     activities: Activities,
     foreign_loads: ForeignLoads,
+    gpu_times: GpuTimes,
     overheads: Overheads,
     reclaims: Reclaims,
     /// Processes that have more than they were granted,
@@ -59,6 +64,7 @@ impl Monitor {
             memory: MemoryMonitor::new(gpus, lookups.marks()),
             activities: Activities::default(),
             foreign_loads: ForeignLoads::new(gpus),
+            gpu_times: GpuTimes::new(gpus),
             overheads: Overheads::new(gpus, lookups.marks()),
             reclaims: Reclaims::new(),
             beyond: Endings::default(),
@@ -89,6 +95,7 @@ impl Monitor {
         let (ledger, lost) = (broker.ledger(), self.memory.lost());
         let mut snapshot = self.memory.sample(node, ledger, clients.all());
         snapshot.activity = self.activities.sample(ledger, clients.all(), now);
+        self.account(broker, clients, &snapshot.activity, now);
         snapshot.foreign = self.foreign_loads.sample(node, broker, &snapshot.activity, now);
         if broker.waiting() || broker.presses() {
             snapshot.listening = clients.listening();
@@ -96,6 +103,44 @@ impl Monitor {
         }
         let has_changed = snapshot.lost != lost;
         (snapshot, has_changed)
+    }
+
+    /// Accounts whose the time since the last sample was, and tells the processes.
+    fn account(&mut self, broker: &Broker, clients: &Clients, activity: &[Activity], now: Duration) {
+        if !self.gpu_times.is_due(now) {
+            return;
+        }
+        let growing = broker.growing_at();
+        let tasks = broker.ledger().tasks().filter(|(_, task)| task.whole_process);
+        let plain: BTreeSet<_> = tasks.map(|(key, task)| (key.client, task.gpu)).collect();
+        let doing = |seen: &Activity| {
+            let place = (seen.client, seen.gpu);
+            let client = clients.all().get(&seen.client);
+            let says = client.is_some_and(|client| client.publishes(seen.gpu));
+            Doing {
+                client: seen.client,
+                gpu: seen.gpu,
+                // Of a plain program it is not known when it has; who has no context has none.
+                works: if says {
+                    seen.idle.is_none()
+                } else {
+                    plain.contains(&place)
+                },
+                waits: growing.contains(&place),
+            }
+        };
+        let all: Vec<Doing> = activity.iter().map(doing).collect();
+        self.gpu_times.sample(&all, now);
+        for doing in &all {
+            if let Some(client) = clients.all().get(&doing.client) {
+                client.tell_time(doing.gpu, self.gpu_times.total(doing.client, doing.gpu));
+            }
+        }
+    }
+
+    /// Whose the time of the GPUs is, by client and GPU.
+    pub(crate) fn gpu_times(&self, now: Duration) -> BTreeMap<(ClientId, usize), ShownTime> {
+        self.gpu_times.shown(now)
     }
 
     /// Samples what clients have beside their tasks, of one GPU and if it is time.

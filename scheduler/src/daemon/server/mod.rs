@@ -296,8 +296,7 @@ impl Server {
         let mut view = node_view::node_view(
             &self.hello,
             &self.broker,
-            self.monitor.gpus(),
-            self.monitor.reclaims(),
+            &self.monitor,
             self.clients.all(),
             self.clients.offences(),
             now,

@@ -62,6 +62,7 @@ impl Server {
             if let Some(client) = by_pid.get(&task.pid) {
                 task.class = self.accounts.class(client.uid, client.class());
                 task.paused_ms = client.held().as_millis() as u64;
+                task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
             }
         }
     }

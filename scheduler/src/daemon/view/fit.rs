@@ -130,8 +130,12 @@ mod tests {
             most_time_ms: None,
             class: mgb_probe::Class::Batch,
             paused_ms: 0,
+            speed: None,
             deadline_ms: None,
             ends_ms: None,
+            busy_ms: 1,
+            share: Some(1000),
+            share_due: None,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mgb_interface::folders::file_at;
 use mgb_probe::Hello;
-use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, SEGMENT_BYTES, Segment};
+use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, SEGMENT_BYTES, Segment, TaskView};
 use rustix::fs::{FallocateFlags, Mode, XattrFlags, fchmod, fsetxattr, fstat};
 use rustix::io::Errno;
 use rustix::shm;
@@ -20,8 +20,7 @@ use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::error::DaemonError;
 use crate::daemon::limits::{LOG_LINES, Limiter};
-use crate::daemon::monitor::memory_monitor::GpuSample;
-use crate::daemon::monitor::reclaim::Reclaims;
+use crate::daemon::monitor::Monitor;
 use crate::daemon::view::fit;
 use crate::node::health::Ailment;
 
@@ -161,14 +160,23 @@ fn file_of(name: &str) -> PathBuf {
 pub(crate) fn node_view(
     hello: &Hello,
     broker: &Broker,
-    gpus: &[GpuSample],
-    reclaims: &Reclaims,
+    monitor: &Monitor,
     clients: &BTreeMap<ClientId, Client>,
     offenders: u64,
     now: Duration,
 ) -> NodeView {
-    let ledger = broker.ledger();
-    let held = |id, gpu| clients.get(&id).map_or(0, |client| client.resident(gpu).0);
+    let (ledger, gpus) = (broker.ledger(), monitor.gpus());
+    let times = monitor.gpu_times(now);
+    let seen = |id, gpu, task: TaskView| {
+        let time = times.get(&(id, gpu)).copied().unwrap_or_default();
+        TaskView {
+            held_bytes: clients.get(&id).map_or(0, |client| client.resident(gpu).0),
+            busy_ms: time.total.busy_ns / 1_000_000,
+            share: time.share,
+            share_due: time.due,
+            ..task
+        }
+    };
     let gpu_view = |at: usize| {
         let (charges, seen) = (ledger.charges(at), &gpus[at]);
         GpuView {
@@ -190,7 +198,7 @@ pub(crate) fn node_view(
             idle: broker.idle_views(at),
         }
     };
-    let (tasks, queue) = (broker.task_views(held, now), broker.wait_views(now));
+    let (tasks, queue) = (broker.task_views(seen, now), broker.wait_views(now));
     let (all_tasks, all_waiting) = broker.view_totals();
     NodeView {
         version: hello.version,
@@ -214,7 +222,7 @@ pub(crate) fn node_view(
         leaving: broker.leaving_views(),
         quotas: QuotasView::default(),
         jobs: broker.job_views(now),
-        reclaims: reclaims.views(),
+        reclaims: monitor.reclaims().views(),
         counts: Counts {
             offenders,
             ..broker.counts()
