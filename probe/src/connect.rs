@@ -240,9 +240,9 @@ fn receive_hello(socket: &OwnedFd, path: &Path, limit: Limit) -> Result<Hello, C
         return Err(ConnectError::HungUp(path.to_owned()));
     }
     match serde_json::from_slice(&buffer[..received]) {
-        Ok(HelloAnswer::Hello(hello)) if speaks(hello.version) => Ok(hello),
-        Ok(HelloAnswer::Hello(Hello { version, .. })) => Err(ConnectError::Version {
-            theirs: version,
+        Ok(HelloAnswer::Hello(hello)) if speaks(hello.version) => Ok(*hello),
+        Ok(HelloAnswer::Hello(hello)) => Err(ConnectError::Version {
+            theirs: hello.version,
             ours: wire::VERSION,
         }),
         Ok(HelloAnswer::Refused { version, .. }) if !speaks(version) => Err(ConnectError::Version {

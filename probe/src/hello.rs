@@ -115,7 +115,7 @@ pub struct Hello {
 #[serde(rename_all = "snake_case")]
 pub enum HelloAnswer {
     /// The client is welcome.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The client is not, and the connection is closed.
     Refused {
         /// Version that this `mgbd` speaks.

@@ -64,13 +64,13 @@ enum Phase {
     Rest { probe_at: Duration },
     /// All run, and what is in flight is bounded.
     Together {
-        counts_from: Option<Counts>,
+        counts_from: Option<LaunchCounts>,
         until: Duration,
     },
-    /// One runs.
+    /// One runs, and the others are held.
     Alone {
         at: usize,
-        counts_from: Option<Counts>,
+        counts_from: Option<LaunchCounts>,
         until: Duration,
     },
     /// One that starves is helped.
@@ -84,14 +84,14 @@ enum Phase {
 
 /// Launches at a moment.
 #[derive(Clone, Debug)]
-struct Counts {
+struct LaunchCounts {
     at: Duration,
     launched: BTreeMap<ClientId, u64>,
 }
 
-impl Counts {
-    fn of(members: &[Member], at: Duration) -> Counts {
-        Counts {
+impl LaunchCounts {
+    fn of(members: &[Member], at: Duration) -> LaunchCounts {
+        LaunchCounts {
             at,
             launched: members.iter().map(|one| (one.client, one.launched)).collect(),
         }
@@ -149,7 +149,7 @@ impl GpuShares {
                     counts_from: counts @ None,
                     until,
                 } => {
-                    *counts = Some(Counts::of(members, now));
+                    *counts = Some(LaunchCounts::of(members, now));
                     *until = now + TOGETHER_TIME;
                 }
                 Phase::Together {
@@ -170,7 +170,7 @@ impl GpuShares {
                     until,
                     ..
                 } => {
-                    *counts = Some(Counts::of(members, now));
+                    *counts = Some(LaunchCounts::of(members, now));
                     *until = now + ALONE_TIME;
                 }
                 Phase::Alone {

@@ -1,9 +1,9 @@
 //! Holds at the launch: while others are to have a GPU, a thread that is about to launch on it sleeps; while they
-//! may come to want it, what is in flight there is bounded ([`window`]).
+//! may come to want it, what is in flight there is bounded (`window`).
 //!
 //! mgbd asks for it by a word in the channel. However long it asks, and whatever becomes of it, a thread sleeps
 //! for [`HOLD_TIMEOUT`] at most unless mgbd says it anew, and the process has half of each second for itself
-//! ([`HoldBudget`]). Asked before the gate, never inside: a thread that sleeps there would keep memory from
+//! (`HoldBudget`). Asked before the gate, never inside: a thread that sleeps there would keep memory from
 //! leaving its GPU. A process that captures is not held, since a capture in one thread may wait for another.
 
 use std::collections::BTreeMap;

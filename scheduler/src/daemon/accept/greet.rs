@@ -245,7 +245,7 @@ fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
 
 /// Tells a client that it is one.
 pub(crate) fn welcome(socket: &OwnedFd, hello: Hello) -> Result<(), Offence> {
-    send(socket, &HelloAnswer::Hello(hello))
+    send(socket, &HelloAnswer::Hello(Box::new(hello)))
 }
 
 /// Says why not. Whether it arrives does not matter.
