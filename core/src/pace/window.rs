@@ -78,7 +78,14 @@ impl<E: Events> LaunchWindow<E> {
         if self.off_until.is_some_and(|until| now < until) {
             return true;
         }
-        self.collect(events);
+        // To ask an event takes as long as a tenth of a launch: only where that may change the answer.
+        if !self.has_room() {
+            self.collect(events);
+        }
+        self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
         let in_flight: Duration = self.groups.iter().map(|group| group.expected).sum();
         self.groups.is_empty() || in_flight + self.open_time < WINDOW
     }
@@ -101,7 +108,8 @@ impl<E: Events> LaunchWindow<E> {
         }
         self.open_stream = stream;
         if self.open.is_empty() {
-            self.follows = self.groups.back().is_some_and(|group| group.stream == stream);
+            let last = self.groups.back().filter(|group| group.stream == stream);
+            self.follows = last.is_some_and(|group| !events.has_passed(group.event));
         }
         self.open.push(key);
         // Of new ones two may be in flight: the second is measured behind the first.
