@@ -1,25 +1,41 @@
 //! The driver's events, for [`super::window`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use mgb_abi::error::Code;
+use parking_lot::Mutex;
 
 use super::window::Events;
 use crate::driver::{Driver, Event};
 
-/// Events that are kept for later use.
+/// Events that a thread keeps for later use.
 const MAX_FREE: usize = 16;
+
+/// Those of threads that have ended, by GPU.
+static LEFT: Mutex<BTreeMap<u32, Vec<Event>>> = Mutex::new(BTreeMap::new());
 
 /// Events of one GPU.
 pub(super) struct DriverEvents {
     driver: &'static Driver,
+    gpu: u32,
     free: Vec<Event>,
 }
 
 impl DriverEvents {
-    pub(super) fn new(driver: &'static Driver) -> DriverEvents {
+    pub(super) fn new(driver: &'static Driver, gpu: u32) -> DriverEvents {
         DriverEvents {
             driver,
-            free: Vec::new(),
+            gpu,
+            free: LEFT.lock().remove(&gpu).unwrap_or_default(),
         }
+    }
+}
+
+impl Drop for DriverEvents {
+    fn drop(&mut self) {
+        // The driver may be gone as a thread ends.
+        LEFT.lock().entry(self.gpu).or_default().append(&mut self.free);
     }
 }
 
@@ -37,7 +53,6 @@ impl Events for DriverEvents {
     }
 
     fn has_passed(&mut self, event: Event) -> bool {
-        use mgb_abi::error::Code;
         self.driver.query_event(event) != Code::NOT_READY
     }
 

@@ -6,8 +6,6 @@
 //! (`HoldBudget`). Asked before the gate, never inside: a thread that sleeps there would keep memory from
 //! leaving its GPU. A process that captures is not held, since a capture in one thread may wait for another.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
@@ -20,11 +18,11 @@ use crate::captures;
 use crate::driver::Driver;
 
 mod events;
+mod in_flight;
 mod times;
 mod window;
 
-use events::DriverEvents;
-use window::{LaunchWindow, WINDOW_TIMEOUT};
+use window::WINDOW_TIMEOUT;
 
 /// How long a thread is held where mgbd says nothing anew.
 pub const HOLD_TIMEOUT: Duration = Duration::from_millis(20);
@@ -110,10 +108,6 @@ static WORDS: AtomicPtr<PaceWords> = AtomicPtr::new(std::ptr::null_mut());
 static GPUS: Mutex<[Option<GpuHold>; MAX_GPUS]> = Mutex::new([None; MAX_GPUS]);
 /// How to find the driver, once it is there.
 static DRIVER: OnceLock<fn() -> Option<&'static Driver>> = OnceLock::new();
-/// What is in flight on each GPU, from when that was bounded first.
-static WINDOWS: Mutex<BTreeMap<u32, (DriverEvents, LaunchWindow<DriverEvents>)>> =
-    Mutex::new(BTreeMap::new());
-
 /// From here on the client's words are obeyed. `driver` finds the driver, once there is a context.
 pub fn obey(words: &'static PaceWords, driver: fn() -> Option<&'static Driver>) {
     let _ = DRIVER.set(driver);
@@ -146,29 +140,22 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
     if captures::any() {
         return;
     }
-    let until = Instant::now() + WINDOW_TIMEOUT;
+    // That a thread was held says nothing of what is in flight.
+    let mut until = None;
     loop {
-        wait_while_held(words, gpu);
+        if wait_while_held(words, gpu) {
+            until = None;
+        }
+        if !words.is_paced(gpu) || in_flight::has_room(gpu) {
+            return;
+        }
         let now = Instant::now();
-        if !words.is_paced(gpu) || admits(gpu, now, now >= until) {
+        if in_flight::admits(gpu, now, now >= *until.get_or_insert(now + WINDOW_TIMEOUT)) {
             return;
         }
         // What is in flight is over within tens of microseconds: sleeping would take longer than that.
         std::thread::yield_now();
     }
-}
-
-/// Whether what is in flight leaves room for one more launch, or is not waited for any longer.
-fn admits(gpu: u32, now: Instant, is_late: bool) -> bool {
-    let mut windows = WINDOWS.lock();
-    let Some((events, window)) = windows.get_mut(&gpu) else {
-        return true;
-    };
-    let admits = window.admits(events, now);
-    if !admits && is_late {
-        window.give_up(events, now);
-    }
-    admits || is_late
 }
 
 /// What the trace is to say: the class of the process, and the nanoseconds for which its launches were held.
@@ -200,20 +187,9 @@ pub fn launched(gpu: u32, stream: usize, key: impl FnOnce() -> u64) {
 
 #[cold]
 fn note_launch(gpu: u32, stream: usize, key: u64) {
-    if captures::any() {
-        return;
+    if !captures::any() {
+        in_flight::launched(gpu, stream, key, || DRIVER.get().and_then(|driver| driver()));
     }
-    let mut windows = WINDOWS.lock();
-    let (events, window) = match windows.entry(gpu) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => {
-            let Some(driver) = DRIVER.get().and_then(|driver| driver()) else {
-                return;
-            };
-            new.insert((DriverEvents::new(driver), LaunchWindow::new()))
-        }
-    };
-    window.launched(events, stream, key);
 }
 
 /// What tells a kernel with a grid of so many blocks from others.
@@ -221,9 +197,9 @@ pub fn key(kernel: u64, blocks: u64) -> u64 {
     kernel.rotate_left(17) ^ blocks
 }
 
-fn wait_while_held(words: &PaceWords, gpu: u32) {
-    let began = Instant::now();
-    let mut slept = false;
+/// Sleeps as long as it is to; whether it slept at all.
+fn wait_while_held(words: &PaceWords, gpu: u32) -> bool {
+    let mut began = None;
     while let Some(word) = words.hold(gpu) {
         let limit = change(gpu, |hold, now| {
             let limit = hold.limit(word, now);
@@ -233,16 +209,17 @@ fn wait_while_held(words: &PaceWords, gpu: u32) {
         if limit.is_zero() {
             break;
         }
-        slept = true;
+        began.get_or_insert_with(Instant::now);
         words.sleep(gpu, limit);
         change(gpu, |hold, now| {
             hold.charge(now);
             hold.held -= 1;
         });
     }
-    if slept {
+    if let Some(began) = began {
         words.note_held(began.elapsed());
     }
+    began.is_some()
 }
 
 fn change<R>(gpu: u32, change: impl FnOnce(&mut GpuHold, Instant) -> R) -> R {

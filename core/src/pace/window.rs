@@ -85,18 +85,24 @@ impl<E: Events> LaunchWindow<E> {
         self.has_room()
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether one more launch may go, as far as is known.
+    pub(super) fn has_room(&self) -> bool {
         let in_flight: Duration = self.groups.iter().map(|group| group.expected).sum();
         self.groups.is_empty() || in_flight + self.open_time < WINDOW
     }
 
     /// A thread has waited for as long as it may: what is in flight does not end, or not soon.
     pub(super) fn give_up(&mut self, events: &mut E, now: Instant) {
-        for group in self.groups.drain(..) {
-            events.drop(group.event);
-        }
+        self.drain(events);
         self.follows = false;
         self.off_until = Some(now + 5 * WINDOW_TIMEOUT);
+    }
+
+    /// Lets go of all events.
+    pub(super) fn drain(&mut self, events: &mut E) {
+        let all = self.groups.drain(..).map(|group| group.event);
+        let last = self.last.take().map(|(event, _)| event);
+        all.chain(last).for_each(|event| events.drop(event));
     }
 
     /// Something was launched in the stream.
