@@ -20,7 +20,8 @@ const STUBS: &str = "extern \"C\" { long plain_task_begin() { return 0; } long p
 /// When it cannot be compiled; the message has what the compiler said.
 pub fn program(source: &Path, flags: &[&str]) -> PathBuf {
     let object = compiled::program(source, &[flags, &["-std=c++17", "-c"]].concat());
-    let beside = |name: &str| object.with_file_name(name);
+    // Several tests may make the same one at once, and run it: each makes its own, which takes the name at once.
+    let beside = |name: &str| object.with_file_name(format!("{}-{name}", std::process::id()));
     let symbols = run(Command::new("nm").args(["-u", "-P"]).arg(&object)).success();
     let names = symbols.lines().filter_map(|line| line.split_whitespace().next());
     let renamed = names.filter_map(|name| {
@@ -30,13 +31,19 @@ pub fn program(source: &Path, flags: &[&str]) -> PathBuf {
     });
     write(&beside("symbols"), &renamed.collect::<String>());
     write(&beside("stubs.cpp"), STUBS);
-    let (new, linked) = (beside("plain.o"), beside("plain"));
+    let (new, own) = (beside("plain.o"), beside("plain"));
     let rename = format!("--redefine-syms={}", beside("symbols").display());
     run(Command::new("objcopy").arg(rename).arg(&object).arg(&new)).success();
     let runtime = softgpu_libraries().join("libcudart.so.13");
     let mut link = Command::new("g++");
     link.args([&new, &beside("stubs.cpp"), &runtime]);
-    run(link.args(["-lpthread", "-ldl", "-o"]).arg(&linked)).success();
+    run(link.args(["-lpthread", "-ldl", "-o"]).arg(&own)).success();
+    let linked = object.with_file_name("plain");
+    fs::rename(&own, &linked).expect("a file of this folder can be renamed");
+    for name in ["symbols", "stubs.cpp", "plain.o"] {
+        // What is left is written over the next time.
+        let _ = fs::remove_file(beside(name));
+    }
     linked
 }
 
