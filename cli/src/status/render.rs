@@ -485,7 +485,10 @@ mod tests {
         let text = text(&view);
         let line = |with: &str| text.lines().find(|line| line.contains(with)).unwrap_or_default();
         assert!(line("va.cu:main").contains("batch    running"), "{text}");
-        assert!(line("va.cu:main").contains("1.5 s   2.5 s    13%  va.cu:main"), "{text}");
+        assert!(
+            line("va.cu:main").contains("1.5 s   2.5 s    13%  va.cu:main"),
+            "{text}"
+        );
         assert!(line("grow").contains("latency  reclaiming"), "{text}");
     }
 
