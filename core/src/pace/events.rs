@@ -43,6 +43,8 @@ impl Events for DriverEvents {
     type Event = Event;
 
     fn record(&mut self, stream: usize) -> Option<Event> {
+        // Another thread may begin a capture at this moment, which such calls would end.
+        let _relaxed = self.driver.relax();
         let event = self.free.pop().or_else(|| self.driver.timed_event().ok())?;
         if self.driver.record_again(event, stream).is_success() {
             return Some(event);
@@ -53,6 +55,7 @@ impl Events for DriverEvents {
     }
 
     fn has_passed(&mut self, event: Event) -> bool {
+        let _relaxed = self.driver.relax();
         self.driver.query_event(event) != Code::NOT_READY
     }
 

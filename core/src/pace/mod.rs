@@ -146,7 +146,7 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
         if wait_while_held(words, gpu) {
             until = None;
         }
-        if !words.is_paced(gpu) || in_flight::has_room(gpu) {
+        if !words.is_paced(gpu) || in_flight::has_room(gpu) || captures::any() {
             return;
         }
         let now = Instant::now();
@@ -165,12 +165,6 @@ pub fn for_trace(client: &Client) -> (Class, u64) {
         client.hello().class.unwrap_or_default(),
         u64::try_from(paused).unwrap_or(u64::MAX),
     )
-}
-
-/// Whether mgbd asks for anything. One plain load.
-#[inline]
-pub fn is_any() -> bool {
-    words().is_some_and(PaceWords::is_any)
 }
 
 /// Something was launched: `key` tells kernels and their grids apart, by the times that they take.

@@ -71,12 +71,12 @@ pub unsafe fn kernel(
     shared: usize,
     stream: Stream,
 ) -> Answer {
-    launch(grid, block, shared, || {
+    launch(grid, block, shared, |gpu| {
         on(stream, |stream| {
             // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
             // `cudaLaunchKernel`.
             let code = unsafe { native(kernel, grid, block, arguments, shared, stream) };
-            note(code, stream, kernel, grid);
+            note(code, gpu, stream, kernel, grid);
             code
         })
     })
@@ -98,13 +98,13 @@ pub unsafe fn kernel_ex(
     let Some(read) = (unsafe { config.as_ref() }) else {
         return crate::code::fail(Code::INVALID_VALUE);
     };
-    launch(read.grid, read.block, read.shared, || {
+    launch(read.grid, read.block, read.shared, |gpu| {
         // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of
         // `cudaLaunchKernelExC`.
         unsafe {
             configured(read, |config| {
                 let code = native(config, kernel, arguments);
-                note(code, (*config).stream, kernel, read.grid);
+                note(code, gpu, (*config).stream, kernel, read.grid);
                 code
             })
         }
@@ -112,7 +112,7 @@ pub unsafe fn kernel_ex(
 }
 
 #[inline]
-fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> Answer {
+fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn(u32) -> Code) -> Answer {
     pace::before_launch(current_gpu);
     let (hint, ready) = thread::with(|thread| {
         let hint = thread.take_hint();
@@ -134,13 +134,10 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> An
     answer
 }
 
-/// A kernel was launched in the runtime's stream, on the thread's GPU.
+/// A kernel was launched on the GPU, in the runtime's stream. Inside the gate: takes no lock.
 #[inline]
-fn note(code: Code, stream: Stream, kernel: *const c_void, grid: Dim3) {
-    if code.is_success()
-        && pace::is_any()
-        && let Some(gpu) = current_gpu()
-    {
+fn note(code: Code, gpu: u32, stream: Stream, kernel: *const c_void, grid: Dim3) {
+    if code.is_success() {
         pace::launched(gpu, stream as usize, || pace::key(kernel as u64, grid.product()));
     }
 }
@@ -181,9 +178,10 @@ fn is_colocated(shared: &LaunchView) -> bool {
 static FIRST: Once = Once::new();
 
 #[inline]
-fn counted(shared: &LaunchView, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
-    session::launch_started(shared.placement().0);
-    let answer = run::on_ready(shared, inside, call);
+fn counted(shared: &LaunchView, inside: gate::Inside, call: impl FnOnce(u32) -> Code) -> Answer {
+    let (gpu, _) = shared.placement();
+    session::launch_started(gpu);
+    let answer = run::on_ready(shared, inside, || call(gpu));
     process_exit::watch(&FIRST);
     answer
 }
@@ -194,7 +192,7 @@ fn slow(
     grid: Dim3,
     block: Dim3,
     shared: usize,
-    call: impl FnOnce() -> Code,
+    call: impl FnOnce(u32) -> Code,
 ) -> Answer {
     let asked = Asked {
         blocks: grid.product(),

@@ -6,10 +6,17 @@ use std::time::Duration;
 use mgb_probe::view::TaskView;
 use mgb_probe::{Class, MpsClient};
 
+use crate::broker::Broker;
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::server::Server;
 use crate::pace::LatencyProgram;
+
+/// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted one.
+fn contexts(broker: &Broker, client: &Client) -> u64 {
+    let granted = broker.ledger().contexts_of(client.id);
+    client.contexts() & granted.fold(0, |set, gpu| set | 1u64.checked_shl(gpu as u32).unwrap_or(0))
+}
 
 impl Server {
     /// The class of a user's program which says that it is of this one, and how it is to join MPS. Batch
@@ -41,7 +48,7 @@ impl Server {
 
     /// The latency programs that are connected, as far as their users may have any.
     fn latency_programs(&mut self) -> Vec<LatencyProgram> {
-        let (clients, accounts) = (&self.clients, &self.accounts);
+        let (clients, accounts, broker) = (&self.clients, &self.accounts, &self.broker);
         let is_there = |id| clients.get(&id).is_some_and(|client| client.line.is_some());
         let programs = self.paces.latency(is_there).filter_map(|id| clients.get(&id));
         programs
@@ -49,7 +56,7 @@ impl Server {
                 uid: client.uid,
                 percent: accounts.latency_percent(client.uid),
                 urgent: client.urgent(),
-                contexts: client.contexts(),
+                contexts: contexts(broker, client),
             })
             .collect()
     }
@@ -75,8 +82,9 @@ impl Server {
         let programs = self.latency_programs();
         let (paced, anew) = self.paces.step(&programs, now);
         let accounts = &self.accounts;
+        let broker = &self.broker;
         let batch = self.clients.values().filter_map(|client| {
-            let contexts = client.contexts();
+            let contexts = contexts(broker, client);
             let is_batch =
                 client.line.is_some() && accounts.class(client.uid, client.class()) == Class::Batch;
             let gpu = contexts.trailing_zeros();
