@@ -227,8 +227,8 @@ fn launch(function: &DriverFunction, stream: &str) -> Option<String> {
 /// Bytes from which a copy or set is held as a launch is.
 const LARGE: u64 = 1 << 20;
 
-/// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and sets
-/// of one size if they are large.
+/// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and
+/// sets of one size if they are large.
 fn pace(function: &DriverFunction, stream: &str) -> String {
     let paced = "mgb_core::pace::before_launch(crate::stream_activity::current_gpu);\n    ";
     let size = ["ByteCount", "N"]

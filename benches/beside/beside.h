@@ -10,15 +10,8 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call) check_cuda((call), #call)
-
-inline void check_cuda(cudaError_t error, const char *call) {
-  if (error == cudaSuccess)
-    return;
-  fprintf(stderr, "%.*s failed: %s (%s)\n", int(strcspn(call, "(")), call, cudaGetErrorName(error),
-          cudaGetErrorString(error));
-  exit(3);
-}
+// CHECK, as the workloads of the evaluation have it.
+#include "../workloads/workload.h"
 
 using Clock = std::chrono::steady_clock;
 

@@ -105,8 +105,8 @@ pub enum Prospect {
 }
 
 impl Prospect {
-    /// Of a program that is expected to wait and last so long, and is to end within `left` (none: the deadline
-    /// has passed).
+    /// Of a program that is expected to wait and last so long, and is to end within `left` (none: the
+    /// deadline has passed).
     pub fn of(expected: Option<ExpectedRun>, left: Option<Duration>) -> Prospect {
         let Some((waits, lasts)) = expected.and_then(|run| Some((run.waits, run.lasts?))) else {
             return left.map_or(Prospect::Passed, |_| Prospect::Unknown);

@@ -48,9 +48,9 @@ pub struct Args {
     /// Somebody waits for what the program computes: its work goes before that of batch programs.
     #[arg(long)]
     latency: bool,
-    /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that the
-    /// clock shows, such as 18:30. It orders what waits under --queue edf and laxity. What is expected is said
-    /// before the program starts.
+    /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that
+    /// the clock shows, such as 18:30. It orders what waits under --queue edf and laxity. What is expected is
+    /// said before the program starts.
     #[arg(long, value_name = "TIME", value_parser = deadline::parse)]
     deadline: Option<Deadline>,
     /// Do not start the program, and exit with 123, if it is expected to miss its deadline.
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> CommandResult {
 
 /// What has become of a program's start.
 enum Prepared {
-    /// It may start.
+    /// The program may start now.
     Ready,
     /// It is not to be started, for this reason.
     Refused(String),
@@ -229,7 +229,8 @@ fn expect(args: &Args, program: &Path, job: &str, client: &Client) -> Prospect {
     prospect
 }
 
-/// The number by which mgbd knows the program with its arguments and its need: another one once its file changes.
+/// The number by which mgbd knows the program with its arguments and its need: another one once its file
+/// changes.
 fn run_number(program: &Path, args: &Args) -> u64 {
     let file = std::fs::metadata(program).ok();
     let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod render;
+mod tasks;
 
 pub use render::kind;
 

@@ -4,7 +4,8 @@
 //! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
 //! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
 //! it says so at its end, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). Who
-//! ends the broken context and begins anew has seen to the error; after a fault of a kernel nobody begins anew.
+//! ends the broken context and begins anew has seen to the error; after a fault of a kernel nobody begins
+//! anew.
 
 use mgb_abi::error::Code;
 use mgb_probe::log_markers::GPU_FAILED;

@@ -1,5 +1,5 @@
-//! Whether a process that others wait for has work on a GPU: mgbd is told at its first launch, and when its own
-//! synchronisation returns. In a batch program nothing is told, and a launch reads one word more.
+//! Whether a process that others wait for has work on a GPU: mgbd is told at its first launch, and when its
+//! own synchronisation returns. In a batch program nothing is told, and a launch reads one word more.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -41,8 +41,8 @@ pub fn pipe_of(mgbd: &Path) -> PathBuf {
     clients_of(mgbd).join(name_of(mgbd))
 }
 
-/// The name of the pipe folder in that for clients. An mgbd at another socket in the same folder has an MPS of
-/// its own.
+/// The name of the pipe folder in that for clients. An mgbd at another socket in the same folder has an MPS
+/// of its own.
 pub fn name_of(mgbd: &Path) -> String {
     match mgbd.file_name().and_then(|name| name.to_str()) {
         None | Some("mgbd.sock") => "mps".to_owned(),

@@ -1,5 +1,5 @@
-//! Errors after which the process can use its GPU no more, until it resets the device; after a fault of a kernel, no
-//! GPU any more. See [`gpu_fault_report`] for the line about them as the process ends.
+//! Errors after which the process can use its GPU no more, until it resets the device; after a fault of a
+//! kernel, no GPU any more. See [`gpu_fault_report`] for the line about them as the process ends.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,8 +17,8 @@ static STICKY: [AtomicU32; MAX_GPUS] = [const { AtomicU32::new(0) }; MAX_GPUS];
 /// The error that all of the program's devices are stuck in until the process ends, 0 for none.
 static OF_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The program's devices that would have a context natively, a bit each. What no context answers after a fault, as
-/// after a reset, is another error than what one answers.
+/// The program's devices that would have a context natively, a bit each. What no context answers after a
+/// fault, as after a reset, is another error than what one answers.
 static USED: AtomicU64 = AtomicU64::new(1);
 
 fn of_current() -> &'static AtomicU32 {
@@ -38,7 +38,8 @@ pub fn note(code: Code) {
     }
 }
 
-/// The sticky error that the program's current device answers: ops that do not ask the runtime answer it as well.
+/// The sticky error that the program's current device answers: ops that do not ask the runtime answer it as
+/// well.
 pub fn sticky() -> Option<Code> {
     let own = Code(of_current().load(Ordering::Relaxed));
     let stuck = of_process().map(|code| {

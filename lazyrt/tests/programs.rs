@@ -114,8 +114,8 @@ fn a_question_about_memory_takes_nothing() {
     node.wait_until_empty();
 }
 
-/// A fault of a kernel is never over: something is said at the program's end whatever it does about it, and it does
-/// not wait for a GPU that it cannot have.
+/// A fault of a kernel is never over: something is said at the program's end whatever it does about it, and
+/// it does not wait for a GPU that it cannot have.
 #[test]
 fn a_fault_is_told_of_also_behind_a_reset() {
     let program = program("failing");

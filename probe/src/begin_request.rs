@@ -25,8 +25,8 @@ pub struct BeginRequest<'a> {
 }
 
 impl BeginRequest<'_> {
-    /// The request as it travels: `plain` with what this one says, and `priority` and `deadline` where its need
-    /// has none.
+    /// The request as it travels: `plain` with what this one says, and `priority` and `deadline` where its
+    /// need has none.
     pub(crate) fn message(&self, plain: Request, priority: u32, deadline: Option<Deadline>) -> Request {
         let visible = plain.gpus;
         let gpus = match self.gpu {

@@ -218,10 +218,10 @@ impl Client {
         }
     }
 
-    /// How long a program would wait for room that is started now, and how long it takes after that, where that
-    /// is known. `run` numbers it with its arguments, `job` is what its processes are to know it by, and `need`
-    /// what is known of the room that it wants. `starts`: it is started, as this process. `None`: an older mgbd,
-    /// which does not tell.
+    /// How long a program would wait for room that is started now, and how long it takes after that, where
+    /// that is known. `run` numbers it with its arguments, `job` is what its processes are to know it by, and
+    /// `need` what is known of the room that it wants. `starts`: it is started, as this process. `None`: an
+    /// older mgbd, which does not tell.
     pub fn expect(
         &self,
         job: u64,

@@ -5,12 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// The variable: seconds since 1970 (UTC), as `date +%s` prints them, with or without a fraction. A time by the
-/// clock on the wall and no span, since a process is told before it begins.
+/// The variable: seconds since 1970 (UTC), as `date +%s` prints them, with or without a fraction. A time by
+/// the clock on the wall and no span, since a process is told before it begins.
 pub const DEADLINE: &str = "MGB_DEADLINE";
 
-/// The variable by which `mgb run` says when it expects the program to end that it starts, in the same form: for
-/// traces.
+/// The variable by which `mgb run` says when it expects the program to end that it starts, in the same form:
+/// for traces.
 pub const EXPECTED_END: &str = "MGB_EXPECTED_END";
 
 /// A time by which something is to be done, by the system's clock.
@@ -44,7 +44,7 @@ impl Deadline {
         deadline
     }
 
-    /// Seconds since 1970.
+    /// The moment in seconds since 1970.
     pub fn as_secs_f64(self) -> f64 {
         self.0.as_secs_f64()
     }

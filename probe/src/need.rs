@@ -33,7 +33,8 @@ pub struct Need {
     pub flags: u32,
     /// Higher goes first under policies that look at it; 0 stands for the process's `MGB_PRIORITY`.
     pub priority: u32,
-    /// Nanoseconds from the task's begin until its result is wanted; 0 stands for the process's `MGB_DEADLINE`.
+    /// Nanoseconds from the task's begin until its result is wanted; 0 stands for the process's
+    /// `MGB_DEADLINE`.
     pub deadline_ns: u64,
 }
 

@@ -1,5 +1,7 @@
-//! How many deadlines are met, by the order of the queue, at 50, 80 and 120 % of what two GPUs can do: `cargo bench
-//! -p mgb-scheduler --bench deadlines`. See [`arrivals`] for what is played; it shows the order, not a GPU's speed.
+//! How many deadlines are met, by the order of the queue, at 50, 80 and 120 % of what two GPUs can do: `cargo
+//! bench
+//! -p mgb-scheduler --bench deadlines`. See [`arrivals`] for what is played; it shows the order, not a GPU's
+//! speed.
 
 use mgb_interface::Queue;
 

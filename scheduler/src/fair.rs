@@ -1,9 +1,10 @@
 //! Fair shares among batch programs on one GPU: a pure function of what they have launched.
 //!
-//! A program that waits for each of its kernels loses against those that launch ahead: its kernels stand behind
-//! all of theirs. That it has work all the time says nothing about it, so how fast it goes is *probed*: for some
-//! milliseconds beside the others, and for some more alone. Where that shows that a program gets less than half of
-//! its share, the others are held for a part of the time, until it has most of its share.
+//! A program that waits for each of its kernels loses against those that launch ahead: its kernels stand
+//! behind all of theirs. That it has work all the time says nothing about it, so how fast it goes is
+//! *probed*: for some milliseconds beside the others, and for some more alone. Where that shows that a
+//! program gets less than half of its share, the others are held for a part of the time, until it has most of
+//! its share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,8 +39,8 @@ const MAX_PROBED: usize = 3;
 const MIN_LAUNCHES: u64 = 3;
 /// Whoever gets less than that part of its share is helped to its share.
 const STARVES: f64 = 0.5;
-/// The time in which others are held once for who is helped: what they have in flight takes the first milliseconds of
-/// each hold, and no hold is to last longer than clients let it.
+/// The time in which others are held once for who is helped: what they have in flight takes the first
+/// milliseconds of each hold, and no hold is to last longer than clients let it.
 const HELP_PERIOD: Duration = Duration::from_millis(60);
 
 /// What a program on a GPU is told.
@@ -276,8 +277,8 @@ fn until_turn(part: f64, began: Duration, now: Duration) -> Duration {
 pub struct Shares(BTreeMap<u32, GpuShares>);
 
 impl Shares {
-    /// Goes on with those that have work now; in how long to look again at the latest, if anything is asked of
-    /// anybody.
+    /// Goes on with those that have work now; in how long to look again at the latest, if anything is asked
+    /// of anybody.
     pub fn step(&mut self, members: &[Member], now: Duration) -> Option<Duration> {
         let mut by_gpu: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
         for one in members {
@@ -325,8 +326,8 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Plays a minute on a GPU whose programs do so many launches a second, by who is let run; what each did, and
-    /// for how long it was held.
+    /// Plays a minute on a GPU whose programs do so many launches a second, by who is let run; what each did,
+    /// and for how long it was held.
     fn play(count: u64, rates: impl Fn(&[ClientId], ClientId) -> f64) -> Vec<(f64, f64)> {
         let (mut shares, mut now) = (Shares::default(), Duration::ZERO);
         let mut done = vec![(0.0, 0.0); count as usize];

@@ -27,9 +27,9 @@ pub struct LatencyProgram {
 /// What batch programs are told, one bit a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paced {
-    /// Launches are held.
+    /// GPUs on which launches are held.
     pub holds: u64,
-    /// What is in flight is bounded.
+    /// GPUs on which what is in flight is bounded.
     pub bounds: u64,
 }
 

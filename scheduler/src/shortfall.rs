@@ -1,9 +1,9 @@
 //! Whose part of a GPU's time is too small: a pure function of what was measured, beside [`crate::balance`].
 //!
-//! While several processes have work on a GPU, each is due an even part of its time, and so is who would have work but
-//! waits for its memory there. Who has got less than half of what was due to it in the last seconds, and for seconds, is
-//! short; those who have got more than was due to them are why. It is a matter of who has work, not of how a GPU divides
-//! itself among those who have.
+//! While several processes have work on a GPU, each is due an even part of its time, and so is who would have
+//! work but waits for its memory there. Who has got less than half of what was due to it in the last seconds,
+//! and for seconds, is short; those who have got more than was due to them are why. It is a matter of who has
+//! work, not of how a GPU divides itself among those who have.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LEAST_DUE: u32 = 50;
 /// The parts of a GPU's time in the last seconds, in thousandths of that in which anybody had work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whose it is.
+    /// The client whose part of the time it is.
     pub client: ClientId,
     /// The GPU, by index.
     pub gpu: usize,

@@ -1,5 +1,6 @@
-//! That more deadlines are met where the queue knows them: the real broker in virtual time, with arrivals from fixed
-//! seeds. What each order makes of it is printed by `cargo bench -p mgb-scheduler --bench deadlines`.
+//! That more deadlines are met where the queue knows them: the real broker in virtual time, with arrivals
+//! from fixed seeds. What each order makes of it is printed by `cargo bench -p mgb-scheduler --bench
+//! deadlines`.
 
 use mgb_interface::Queue;
 

@@ -85,7 +85,8 @@ fn who_comes_later_is_held_as_well_and_others_see_it() {
     batch.kill();
 }
 
-/// What a client says of GPUs where it was granted nothing counts for nothing, also that it has work and starves.
+/// What a client says of GPUs where it was granted nothing counts for nothing, also that it has work and
+/// starves.
 #[test]
 fn who_was_granted_nothing_on_a_gpu_has_nobody_held_there() {
     let daemon = Daemon::start(setting());

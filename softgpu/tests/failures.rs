@@ -100,8 +100,9 @@ fn what_went_wrong_in_a_stream_shows_at_the_first_call_that_waits() {
     });
 }
 
-/// What calls return on the current device, with whatever they need a context for: cudaMalloc, cudaMallocHost,
-/// cudaStreamCreate, cudaEventCreate, cudaMemGetInfo, cudaFree, cudaDeviceSynchronize, a launch.
+/// What calls return on the current device, with whatever they need a context for: cudaMalloc,
+/// cudaMallocHost, cudaStreamCreate, cudaEventCreate, cudaMemGetInfo, cudaFree, cudaDeviceSynchronize, a
+/// launch.
 fn calls() -> [i32; 8] {
     let (mut pointer, mut handle) = (std::ptr::null_mut(), 0);
     let (mut free, mut total) = (0, 0);

@@ -1,6 +1,6 @@
-//! Whose kernels go first on a shared device, and how much of it they take: real processes, whose modelled times are
-//! read in the shared state. No host's speed decides: what has to be asked for while a kernel runs is asked for beside
-//! longer and longer ones, until it was.
+//! Whose kernels go first on a shared device, and how much of it they take: real processes, whose modelled
+//! times are read in the shared state. No host's speed decides: what has to be asked for while a kernel runs
+//! is asked for beside longer and longer ones, until it was.
 
 mod common;
 #[path = "kernels/device.rs"]
@@ -36,8 +36,8 @@ struct KernelPiece {
     end: u64,
 }
 
-/// Has the device work on `blocks` blocks for `ms` milliseconds, if it has all multiprocessors: threads of so many
-/// instructions that `ALL` blocks at a time take that.
+/// Has the device work on `blocks` blocks for `ms` milliseconds, if it has all multiprocessors: threads of so
+/// many instructions that `ALL` blocks at a time take that.
 fn launch(blocks: u64, ms: u64, stream: usize) -> i32 {
     let waves = blocks.div_ceil(ALL);
     let operations = ms * 1_980_000 / (16 * waves);

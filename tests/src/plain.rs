@@ -20,7 +20,8 @@ const STUBS: &str = "extern \"C\" { long plain_task_begin() { return 0; } long p
 /// When it cannot be compiled; the message has what the compiler said.
 pub fn program(source: &Path, flags: &[&str]) -> PathBuf {
     let object = compiled::program(source, &[flags, &["-std=c++17", "-c"]].concat());
-    // Several tests may make the same one at once, and run it: each makes its own, which takes the name at once.
+    // Several tests may make the same one at once, and run it: each makes its own, which takes the name at
+    // once.
     let beside = |name: &str| object.with_file_name(format!("{}-{name}", std::process::id()));
     let symbols = run(Command::new("nm").args(["-u", "-P"]).arg(&object)).success();
     let names = symbols.lines().filter_map(|line| line.split_whitespace().next());

@@ -41,8 +41,10 @@ use crate::stop::StopSignals;
 /// The file holds a command a line, with a shell's quotes; # begins a comment. No shell reads it: pipes, redirections, ;
 /// && and variables are refused, except behind sh:, which has /bin/sh read the rest of the line. A line may begin with
 /// need=SIZE: its process is one task of that size (see mgb run --need); with gpus=COUNT: it is placed on so many GPUs as
-/// one (see mgb run --gpus); with deadline=TIME: when it is to have ended, such as 90s from the start of the batch, or 18:30
-/// (see mgb run --deadline); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
+/// one (see mgb run --gpus); with deadline=TIME: when it is to have ended, such as 90s from the start of the
+/// batch, or 18:30 (see mgb run --deadline); with class=latency: it goes before others (see mgb run
+/// --latency); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked
+/// for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -45,8 +45,8 @@ pub struct JobOutcome {
     /// What left its GPUs for the host while others waited, and came back.
     #[serde(default)]
     pub evictions: Evictions,
-    /// Its part of the time in which its GPUs had work while it was there, from 0 to 1: where n processes had work at
-    /// once, 1/n each. None if it was not there for long enough, or did not live to say.
+    /// Its part of the time in which its GPUs had work while it was there, from 0 to 1: where n processes had
+    /// work at once, 1/n each. None if it was not there for long enough, or did not live to say.
     #[serde(default)]
     pub share: Option<f64>,
     /// Until its process was started.
@@ -86,8 +86,8 @@ pub struct JobDeadline {
 }
 
 impl JobOutcome {
-    /// By how many seconds it has missed its deadline, negative where it was early; `None`: it had none, or did
-    /// not end well.
+    /// By how many seconds it has missed its deadline, negative where it was early; `None`: it had none, or
+    /// did not end well.
     pub fn lateness_s(&self) -> Option<f64> {
         let due = self.due.filter(|_| self.state == JobState::Done)?;
         Some(self.turnaround.as_secs_f64() - due.deadline_s)

@@ -91,7 +91,8 @@ pub struct Traced {
     pub evictions: Evictions,
     /// When it was expected to end, in seconds since 1970.
     pub expected_end: Option<f64>,
-    /// Their part of the time in which the GPUs had work, as [`JobOutcome::share`](super::outcome::JobOutcome::share).
+    /// Their part of the time in which the GPUs had work, as
+    /// [`JobOutcome::share`](super::outcome::JobOutcome::share).
     pub share: Option<f64>,
 }
 

@@ -3,12 +3,10 @@
 use std::fmt::Write;
 
 use mgb_command::table::{Table, plural, span};
-use mgb_probe::Class;
 use mgb_probe::byte_size::Bytes;
-use mgb_probe::view::{
-    Counts, GpuView, HeldBack, IdleView, NodeView, TaskState, TaskView, WaitView, WaitsFor,
-};
+use mgb_probe::view::{Counts, GpuView, HeldBack, IdleView, NodeView, WaitView, WaitsFor};
 
+use super::tasks::{due_cells, due_head, expected, tasks};
 use crate::kept;
 use crate::user;
 use crate::wait_evicted;
@@ -134,150 +132,6 @@ fn gpus(gpus: &[GpuView]) -> Table {
         );
     }
     table
-}
-
-fn tasks(tasks: &[TaskView]) -> Table {
-    // In the host, where anything is.
-    let any_evicted = tasks.iter().any(|task| task.evicted_bytes > 0);
-    let sizes = ["expected", "reserved", "held", "peak", "in host"];
-    let sizes = &sizes[..sizes.len() - usize::from(!any_evicted)];
-    // Where anybody's is limited.
-    let time = tasks.iter().any(|task| task.most_time_ms.is_some());
-    let time = if time { &["time"][..] } else { &[] };
-    let any_latency = tasks.iter().any(|task| task.class == Class::Latency);
-    let class = if any_latency { &["class"][..] } else { &[] };
-    let any_paused = tasks.iter().any(|task| task.paused_ms > 0);
-    let paused = if any_paused { &["paused"][..] } else { &[] };
-    let any_speed = tasks.iter().any(|task| task.speed.is_some());
-    let speed = if any_speed { &["speed"][..] } else { &[] };
-    let due = due_head(tasks.iter().any(|task| task.deadline_ms.is_some()));
-    // Where anybody has had work of late.
-    let share = tasks.iter().any(|task| task.share.is_some());
-    let share = if share { &["share"][..] } else { &[] };
-    // What is reclaiming is nobody's any more.
-    let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
-    let any_user = user::are_several(living.map(|task| task.uid));
-    let user = if any_user { &["user"][..] } else { &[] };
-    let head = [
-        &["gpu", "pid"][..],
-        user,
-        class,
-        &["state"],
-        sizes,
-        &["warps", "age"],
-        paused,
-        time,
-        due,
-        speed,
-        share,
-        &["task"],
-    ]
-    .concat();
-    let numbers = [
-        &["gpu", "pid"][..],
-        sizes,
-        &["warps", "age", "speed", "share"],
-        paused,
-        due,
-    ]
-    .concat();
-    let mut table = Table::new(&head, &numbers);
-    for task in tasks {
-        let state = match task.state {
-            TaskState::Running => "running",
-            TaskState::Growing => "growing",
-            TaskState::Ended => "ended, memory held",
-            TaskState::Reclaiming => "reclaiming",
-            TaskState::Moving => "moving",
-            TaskState::Evicting => "evicting",
-            TaskState::Evicted => "evicted",
-            TaskState::Restoring => "restoring",
-            TaskState::Suspending => "suspending",
-            TaskState::Suspended => "suspended",
-            TaskState::Unknown => "unknown",
-        };
-        let in_host = any_evicted.then(|| expected(task.evicted_bytes));
-        let sizes = [
-            expected(task.expected_bytes),
-            Bytes(task.reserved_bytes).to_string(),
-            Bytes(task.held_bytes).to_string(),
-            Bytes(task.peak_bytes).to_string(),
-        ];
-        let first = [task.gpu.to_string(), task.pid.to_string()];
-        let user = any_user.then(|| match task.state {
-            TaskState::Reclaiming => "-".to_owned(),
-            _ => user::name(task.uid),
-        });
-        let state = [state.to_owned()];
-        let time = (!time.is_empty()).then(|| time_of(task));
-        let age = [task.warps.to_string(), span(task.age_ms)];
-        let paused = any_paused.then(|| span(task.paused_ms));
-        let due = due_cells(task.deadline_ms, task.ends_ms)
-            .into_iter()
-            .take(due.len());
-        let share = (!share.is_empty()).then(|| share_of(task));
-        let last = age
-            .into_iter()
-            .chain(paused)
-            .chain(time)
-            .chain(due)
-            .chain(any_speed.then(|| speed_of(task)))
-            .chain(share)
-            .chain([task.label.clone()]);
-        let class = any_latency.then(|| task.class.name().to_owned());
-        let first = first.into_iter().chain(user).chain(class).chain(state);
-        table.row(first.chain(sizes).chain(in_host).chain(last));
-    }
-    table
-}
-
-/// What says when things are due, where anything is.
-fn due_head(is_any: bool) -> &'static [&'static str] {
-    if is_any { &["due in", "ends in"] } else { &[] }
-}
-
-/// How long until a result is wanted, negative once that has passed, and until it is expected.
-fn due_cells(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> [String; 2] {
-    let due = deadline_ms.map_or("-".to_owned(), |ms| {
-        let sign = if ms < 0 { "-" } else { "" };
-        format!("{sign}{}", span(ms.unsigned_abs()))
-    });
-    [due, ends_ms.map_or("-".to_owned(), span)]
-}
-
-/// What a task does of what it would do alone.
-fn speed_of(task: &TaskView) -> String {
-    let percent = |speed: u32| format!("{}%", (speed + 5) / 10);
-    task.speed.map_or_else(|| "-".to_owned(), percent)
-}
-
-/// How long a task has had its memory on a GPU, and may.
-fn time_of(task: &TaskView) -> String {
-    let Some(most) = task.most_time_ms else {
-        return "-".to_owned();
-    };
-    let late = if task.is_late() { ", late" } else { "" };
-    format!("{} of {}{late}", span(task.time_ms), span(most))
-}
-
-/// The part of its GPU's time that a task's process has had of late, and what is due to it where that is much more.
-fn share_of(task: &TaskView) -> String {
-    let Some(share) = task.share else {
-        return "-".to_owned();
-    };
-    let percent = |part: u32| format!("{}%", (part + 5) / 10);
-    match task.share_due {
-        Some(due) => format!("{} of {}", percent(share), percent(due)),
-        None => percent(share),
-    }
-}
-
-/// What is expected of a task, where anything is.
-fn expected(bytes: u64) -> String {
-    if bytes == 0 {
-        return "-".to_owned();
-    }
-    Bytes(bytes).to_string()
 }
 
 fn queue(queue: &[WaitView]) -> Table {
@@ -421,7 +275,8 @@ fn idle(gpu: &GpuView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mgb_probe::view::NodeView;
+    use mgb_probe::Class;
+    use mgb_probe::view::{NodeView, TaskState};
 
     use super::*;
 

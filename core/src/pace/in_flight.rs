@@ -1,5 +1,5 @@
-//! What each thread has in flight on each GPU. A thread's own, without locks: right behind the write that rings the
-//! GPU's doorbell an atomic read-modify-write would wait for it.
+//! What each thread has in flight on each GPU. A thread's own, without locks: right behind the write that
+//! rings the GPU's doorbell an atomic read-modify-write would wait for it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ thread_local! {
     static LAUNCHES: RefCell<BTreeMap<u32, ThreadLaunches>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Runs this on what the thread has in flight on the GPU. `None`: it has launched nothing there while that was
-/// bounded, or ends.
+/// Runs this on what the thread has in flight on the GPU. `None`: it has launched nothing there while that
+/// was bounded, or ends.
 fn with<R>(gpu: u32, run: impl FnOnce(&mut ThreadLaunches) -> R) -> Option<R> {
     let found = LAUNCHES.try_with(|all| {
         let mut all = all.try_borrow_mut().ok()?;
@@ -53,7 +53,7 @@ pub(super) fn admits(gpu: u32, now: Instant, is_late: bool) -> bool {
     .unwrap_or(true)
 }
 
-/// Something was launched.
+/// A kernel or graph of this thread was launched: counted in its window on the GPU.
 pub(super) fn launched(gpu: u32, stream: usize, key: u64, driver: impl FnOnce() -> Option<&'static Driver>) {
     let _ = LAUNCHES.try_with(|all| {
         let Ok(mut all) = all.try_borrow_mut() else { return };

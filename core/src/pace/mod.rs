@@ -1,10 +1,11 @@
-//! Holds at the launch: while others are to have a GPU, a thread that is about to launch on it sleeps; while they
-//! may come to want it, what is in flight there is bounded (`window`).
+//! Holds at the launch: while others are to have a GPU, a thread that is about to launch on it sleeps; while
+//! they may come to want it, what is in flight there is bounded (`window`).
 //!
-//! mgbd asks for it by a word in the channel. However long it asks, and whatever becomes of it, a thread sleeps
-//! for [`HOLD_TIMEOUT`] at most unless mgbd says it anew, and the process has half of each second for itself
-//! (`HoldBudget`). Asked before the gate, never inside: a thread that sleeps there would keep memory from
-//! leaving its GPU. A process that captures is not held, since a capture in one thread may wait for another.
+//! mgbd asks for it by a word in the channel. However long it asks, and whatever becomes of it, a thread
+//! sleeps for [`HOLD_TIMEOUT`] at most unless mgbd says it anew, and the process has half of each second for
+//! itself (`HoldBudget`). Asked before the gate, never inside: a thread that sleeps there would keep memory
+//! from leaving its GPU. A process that captures is not held, since a capture in one thread may wait for
+//! another.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -120,8 +121,8 @@ fn words() -> Option<&'static PaceWords> {
     unsafe { WORDS.load(Ordering::Relaxed).as_ref() }
 }
 
-/// A launch is about to happen, on the GPU that `gpu` tells if it is asked. The caller is outside the gate and
-/// holds no lock.
+/// A launch is about to happen, on the GPU that `gpu` tells if it is asked. The caller is outside the gate
+/// and holds no lock.
 #[inline]
 pub fn before_launch(gpu: impl FnOnce() -> Option<u32>) {
     if let Some(words) = words()

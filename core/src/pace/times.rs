@@ -1,4 +1,5 @@
-//! How long kernels take, by the kernel and its grid: learned from groups of launches that were measured together.
+//! How long kernels take, by the kernel and its grid: learned from groups of launches that were measured
+//! together.
 
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ impl KernelTimes {
         (known.key == key).then_some(known.time)
     }
 
-    /// A group of launches took so long together. Each of them is taken to have had its expected part of that. What was
-    /// measured may have pauses in it: so less counts at once, and more little by little.
+    /// A group of launches took so long together. Each of them is taken to have had its expected part of
+    /// that. What was measured may have pauses in it: so less counts at once, and more little by little.
     pub(super) fn learn(&mut self, keys: &[u64], expected: Duration, took: Duration) {
         let part = if expected.is_zero() {
             1.0

@@ -1,6 +1,6 @@
-//! What of a process is in flight on a GPU, by the time that it is expected to take: while a program that others
-//! wait for is on the GPU, no more is launched than the GPU needs to go on without a pause. So what a hold cannot
-//! reach any more is over soon.
+//! What of a process is in flight on a GPU, by the time that it is expected to take: while a program that
+//! others wait for is on the GPU, no more is launched than the GPU needs to go on without a pause. So what a
+//! hold cannot reach any more is over soon.
 //!
 //! Launches are gathered in groups, with an event behind each. A group that is done was in flight until then;
 //! the time between two events tells how long its kernels took.
@@ -198,8 +198,8 @@ mod tests {
         fn drop(&mut self, _: Duration) {}
     }
 
-    /// Launches these kernels by turns for a second; how much was in flight at most behind the first tenth, and what
-    /// part of the time the GPU had work.
+    /// Launches these kernels by turns for a second; how much was in flight at most behind the first tenth,
+    /// and what part of the time the GPU had work.
     fn run(keys: &[u64]) -> (Duration, f64) {
         let (mut gpu, mut window) = (OneQueue::default(), LaunchWindow::<OneQueue>::new());
         let (mut work, began) = (Duration::ZERO, Instant::now());

@@ -2,8 +2,8 @@
 //! wait for.
 //!
 //! What the current device's streams were given may run on a GPU of another device. So all GPUs are waited
-//! for, and an error counts unless its GPU is another device's: each device has its own errors, but for a fault of a
-//! kernel, which is the process's.
+//! for, and an error counts unless its GPU is another device's: each device has its own errors, but for a
+//! fault of a kernel, which is the process's.
 
 use mgb_core::urgent;
 
@@ -56,8 +56,8 @@ fn on_all(wait: impl Fn(u32, i32) -> Answer) -> Code {
     answer
 }
 
-/// Waits on another device's GPU: its error is that device's, and not this thread's last one, unless it is the
-/// process's.
+/// Waits on another device's GPU: its error is that device's, and not this thread's last one, unless it is
+/// the process's.
 fn without_error(wait: impl FnOnce() -> Answer) -> Code {
     match errors::untold(wait).unwrap_or_else(|Own(code)| code) {
         code if code == Code::NOT_READY || code.is_of_process() => code,

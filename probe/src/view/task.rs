@@ -79,7 +79,8 @@ pub struct TaskView {
     /// The class of its process.
     #[serde(default, deserialize_with = "word")]
     pub class: Class,
-    /// Milliseconds for which its process says that launches of its were held, for programs that others wait for.
+    /// Milliseconds for which its process says that launches of its were held, for programs that others wait
+    /// for.
     #[serde(default)]
     pub paused_ms: u64,
     /// The part of what its process does alone on its GPU that it was seen to do beside the others there, in
@@ -95,8 +96,8 @@ pub struct TaskView {
     /// Milliseconds in which its process has had work on the GPU since it came there, as mgbd has sampled.
     #[serde(default)]
     pub busy_ms: u64,
-    /// Of the time in which its GPU had work in the last seconds, the part that was its process's, in thousandths:
-    /// where n processes had work at once, 1/n each. `None`: there was no such time.
+    /// Of the time in which its GPU had work in the last seconds, the part that was its process's, in
+    /// thousandths: where n processes had work at once, 1/n each. `None`: there was no such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u32>,
     /// The part that was due to its process, where for seconds that got less than half of it.

@@ -63,8 +63,8 @@ impl PaceWords {
         self.held_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Something was launched on a GPU where launches are paced. Of two threads that say so at one moment one may go
-    /// uncounted: an exact count would cost each launch an atomic read-modify-write.
+    /// Something was launched on a GPU where launches are paced. Of two threads that say so at one moment one
+    /// may go uncounted: an exact count would cost each launch an atomic read-modify-write.
     pub fn note_launch(&self) {
         let launched = self.launched.load(Ordering::Relaxed);
         self.launched.store(launched.wrapping_add(1), Ordering::Relaxed);

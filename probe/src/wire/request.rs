@@ -46,8 +46,8 @@ pub enum Op {
     /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`.
     /// Since version 13.
     Place = 16,
-    /// When a program would end that is started now: the one that `mgb run` numbers `bytes`, with this need and
-    /// deadline, whose processes are the job `task`. Since version 14.
+    /// When a program would end that is started now: the one that `mgb run` numbers `bytes`, with this need
+    /// and deadline, whose processes are the job `task`. Since version 14.
     Expect = 20,
 }
 

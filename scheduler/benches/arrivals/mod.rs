@@ -1,9 +1,9 @@
 //! Programs with deadlines that come at random times to a node of two GPUs, in virtual time: the real broker,
 //! without processes. Each takes most of a GPU's memory, so that one runs on a GPU at a time.
 //!
-//! There are three programs, which come equally often. Times between arrivals are exponential, deadlines two to
-//! four times the length after the arrival. Nothing is known at first. With `admits` a program asks before it
-//! starts, as `mgb run --or-refuse` does, and does not start where it is expected to be late.
+//! There are three programs, which come equally often. Times between arrivals are exponential, deadlines two
+//! to four times the length after the arrival. Nothing is known at first. With `admits` a program asks before
+//! it starts, as `mgb run --or-refuse` does, and does not start where it is expected to be late.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Programs {
     slower: f64,
 }
 
-/// What is played.
+/// The classes of programs that the model plays.
 pub const PROGRAMS: [Programs; 3] = [
     Programs {
         name: "5, 10 and 20 s",
@@ -46,11 +46,11 @@ pub const PROGRAMS: [Programs; 3] = [
 const BYTES: u64 = 80;
 /// Jobs of one play.
 const JOBS: usize = 300;
-/// How often mgbd looks again while somebody waits is finer; here that only decides when patience is seen to be
-/// over.
+/// How often mgbd looks again while somebody waits is finer; here that only decides when patience is seen to
+/// be over.
 const TICK: Duration = Duration::from_secs(5);
 
-/// What is played.
+/// A mix of arrivals, as the model plays it.
 #[derive(Clone, Copy, Debug)]
 pub struct Play {
     /// The order of the queue.

@@ -68,8 +68,8 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// Has an MPS control daemon of its own.
     pub mps: bool,
-    /// The percentage of each GPU's multiprocessors that is kept from batch programs which begin while a latency
-    /// program is there.
+    /// The percentage of each GPU's multiprocessors that is kept from batch programs which begin while a
+    /// latency program is there.
     pub latency_reserve: u32,
     /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
     /// `None`: nothing does, and there is no MPS.

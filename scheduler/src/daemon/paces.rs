@@ -36,8 +36,8 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// None yet. `fair`: batch programs are helped to their shares. `shakes`: for tests, batch programs are held on
-    /// GPUs that change at random so often.
+    /// None yet. `fair`: batch programs are helped to their shares. `shakes`: for tests, batch programs are
+    /// held on GPUs that change at random so often.
     pub(crate) fn new(fair: bool, shakes: Option<Duration>) -> Paces {
         Paces {
             shares: fair.then(Shares::default),

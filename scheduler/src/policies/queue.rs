@@ -19,8 +19,8 @@
 //! *Shortest first*: the same with the one that is expected to end first.
 //!
 //! *By deadline*, earliest first or least laxity first: the same with the one whose deadline says so
-//! ([`super::deadline`]). Tasks are served so until they have waited for `HOLDER_PATIENCE` times the patience:
-//! where deadlines are minutes away, most of what waits is beyond the patience.
+//! ([`super::deadline`]). Tasks are served so until they have waited for `HOLDER_PATIENCE` times the
+//! patience: where deadlines are minutes away, most of what waits is beyond the patience.
 //!
 //! So the bound on waiting is the same for all of them: once a task has waited for
 //! `HOLDER_PATIENCE` times the patience, nothing begins before it on the GPU where
@@ -46,8 +46,8 @@ use crate::gpu_set::GpuSet;
 /// How many times the patience a process that has something may pass others.
 pub const HOLDER_PATIENCE: u32 = 4;
 
-/// The sort key of a request that has waited for less than [`turn_timeout`]: less goes first. `None`: order of
-/// arrival. It is a matter of the moment: a deadline that could be met may be lost now.
+/// The sort key of a request that has waited for less than [`turn_timeout`]: less goes first. `None`: order
+/// of arrival. It is a matter of the moment: a deadline that could be met may be lost now.
 pub(crate) fn turn(queue: Queue, waiter: &Waiter, now: Duration) -> Option<u64> {
     match queue {
         Queue::InOrder | Queue::Backfill => None,

@@ -128,8 +128,8 @@ impl Limits {
     }
 }
 
-/// The most percent of a GPU's time that latency programs may take from batch programs, which keep half of each
-/// second.
+/// The most percent of a GPU's time that latency programs may take from batch programs, which keep half of
+/// each second.
 pub const MAX_LATENCY_PERCENT: u32 = 50;
 
 /// What holds for a user.

@@ -13,8 +13,9 @@ use super::{MIB, go_file, memory_file, wait_for};
 /// anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being
 /// listed by the driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH`
 /// (gives mgbd that file to keep), `busy` and `done` (with work), `urgent` (with work that others wait for),
-/// `paused MS` (for that long), `times` (whose the GPU's time was, as mgbd has told), `turn` and `over` (at the driver), `await`
-/// (until [`Daemon::go`](super::Daemon::go) says so), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+/// `paused MS` (for that long), `times` (whose the GPU's time was, as mgbd has told), `turn` and `over` (at
+/// the driver), `await` (until [`Daemon::go`](super::Daemon::go) says so), `sleep MS`, `say TEXT`, `exec
+/// PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
         return;

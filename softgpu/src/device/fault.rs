@@ -1,7 +1,7 @@
 //! What a fault of a kernel leaves behind: an error of the process, not of one device.
 //!
-//! Every context of the process answers the fault until it ends, no context can be made any more, and a reset changes
-//! neither, as on H100s and H200s (docs/design/hardware-behaviour.md).
+//! Every context of the process answers the fault until it ends, no context can be made any more, and a reset
+//! changes neither, as on H100s and H200s (docs/design/hardware-behaviour.md).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

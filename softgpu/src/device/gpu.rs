@@ -104,8 +104,8 @@ impl Gpu {
     /// As [`Gpu::enter`], whatever the process is stuck in if the context is there.
     ///
     /// # Errors
-    /// `MEMORY_ALLOCATION` if it does not fit; `DEVICES_UNAVAILABLE` where it would be a new one after a fault: the
-    /// driver's error is the fault's, the runtime has this one for it.
+    /// `MEMORY_ALLOCATION` if it does not fit; `DEVICES_UNAVAILABLE` where it would be a new one after a
+    /// fault: the driver's error is the fault's, the runtime has this one for it.
     pub fn have_context(&self) -> Result {
         self.make_context().map_err(|error| match error {
             error if error.is_of_process() => Error::DEVICES_UNAVAILABLE,

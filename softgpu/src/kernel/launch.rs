@@ -158,7 +158,8 @@ impl CheckedLaunch {
         self.arguments.pointers()
     }
 
-    /// Runs it in a stream of this priority; returns its modelled end. A kernel that fails sticks to the device.
+    /// Runs it in a stream of this priority; returns its modelled end. A kernel that fails sticks to the
+    /// device.
     ///
     /// # Errors
     /// No code, or no memory for its module's variables.

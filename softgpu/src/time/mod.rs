@@ -2,8 +2,8 @@
 //!
 //! Work is really done first, as fast as the host can; then its modelled end is booked, and no caller
 //! sees it as done before that moment on the wall clock. See [`model`] for the lengths,
-//! [`booking`] and [`schedule`] for how processes share a device, [`precedence`] for who goes first, and [`host`] for
-//! what a seed does.
+//! [`booking`] and [`schedule`] for how processes share a device, [`precedence`] for who goes first, and
+//! [`host`] for what a seed does.
 
 pub mod booking;
 pub mod host;

@@ -5,16 +5,16 @@
 //! | `CUDA_MPS_CLIENT_PRIORITY` | 1: below normal; else normal |
 //! | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` | the part of the multiprocessors that its kernels may use: above 0, at most 100; else all |
 //!
-//! Neither means anything where the process is no client of MPS, and no value is refused: so it was on H200s (driver
-//! 580.159).
+//! Neither means anything where the process is no client of MPS, and no value is refused: so it was on H200s
+//! (driver 580.159).
 
 use std::sync::OnceLock;
 
 use super::settings::settings;
 use crate::config::profile::Profile;
 
-/// Multiprocessors that a client has at least, and of which it has a multiple: those of a texture processing cluster,
-/// measured on H200s for 30 percentages.
+/// Multiprocessors that a client has at least, and of which it has a multiple: those of a texture processing
+/// cluster, measured on H200s for 30 percentages.
 const LEAST: u32 = 8;
 const UNIT: u32 = 2;
 

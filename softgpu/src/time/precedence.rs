@@ -1,11 +1,11 @@
-//! Which kernels go before which: those of normal clients of MPS before those of clients below normal, and within a
-//! process those in streams of greater priority.
+//! Which kernels go before which: those of normal clients of MPS before those of clients below normal, and
+//! within a process those in streams of greater priority.
 //!
-//! What goes first is booked ahead, as soon as the work is done. What gives way is booked when it could begin by the
-//! wall clock, wave after wave of its blocks, so that whatever was asked for until then is before it, and a kernel that
-//! runs is never interrupted: the blocks that are there end first. Of those of one process that wait, the one of the
-//! greatest priority is booked first. Where the host's time is modelled nothing gives way, since the wall clock says
-//! nothing there.
+//! What goes first is booked ahead, as soon as the work is done. What gives way is booked when it could begin
+//! by the wall clock, wave after wave of its blocks, so that whatever was asked for until then is before it,
+//! and a kernel that runs is never interrupted: the blocks that are there end first. Of those of one process
+//! that wait, the one of the greatest priority is booked first. Where the host's time is modelled nothing
+//! gives way, since the wall clock says nothing there.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;

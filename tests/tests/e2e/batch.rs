@@ -191,7 +191,8 @@ fn what_only_a_shell_does_is_refused_before_anything_starts() {
     assert!(!node.folder().join("ran.txt").exists());
 }
 
-/// Whoever is alone on a GPU has all of the time in which that has work, however little of it mgbd has sampled.
+/// Whoever is alone on a GPU has all of the time in which that has work, however little of it mgbd has
+/// sampled.
 #[test]
 fn the_table_tells_each_job_s_share_of_its_gpu() {
     // On this device a round of a job is long beside the time between two samples.

@@ -1,5 +1,5 @@
-//! Deadlines from the command line and from the source: what is said before a program starts, what is shown while it
-//! runs and waits, and that one that would be late is not started.
+//! Deadlines from the command line and from the source: what is said before a program starts, what is shown
+//! while it runs and waits, and that one that would be late is not started.
 
 use std::path::PathBuf;
 use std::process::Command;

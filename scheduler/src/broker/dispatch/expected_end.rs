@@ -1,9 +1,9 @@
-//! When what waits is expected to begin and what runs to end, by what is known of how long tasks take. For people,
-//! and for `mgb run`, which asks before it starts a program: no grant depends on it.
+//! When what waits is expected to begin and what runs to end, by what is known of how long tasks take. For
+//! people, and for `mgb run`, which asks before it starts a program: no grant depends on it.
 //!
-//! As many tasks run at once as do now. Who waits begins, in the order of the queue, as the next of them ends. So
-//! sizes are not looked at, nor what is evicted or moves: it is the delay that a queue of such length has at
-//! such a rate (Little's law), and that is what LAX admits by.
+//! As many tasks run at once as do now. Who waits begins, in the order of the queue, as the next of them
+//! ends. So sizes are not looked at, nor what is evicted or moves: it is the delay that a queue of such
+//! length has at such a rate (Little's law), and that is what LAX admits by.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

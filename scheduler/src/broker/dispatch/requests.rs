@@ -281,8 +281,8 @@ impl Broker {
         None
     }
 
-    /// A task of this kind has ended: those that wait and are like it are expected to last as it did, and those
-    /// of which nothing is known as long as tasks do on average.
+    /// A task of this kind has ended: those that wait and are like it are expected to last as it did, and
+    /// those of which nothing is known as long as tasks do on average.
     pub(super) fn relearn(&mut self, ended: TaskKind) {
         if self.books.rules.queue.by_deadline() {
             let history = &self.history;

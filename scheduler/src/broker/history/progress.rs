@@ -1,5 +1,5 @@
-//! How far a running task has come, by how long its process has had work on the GPU: not by its age, since a task
-//! that is evicted or waits for others grows older, and is no nearer to its end.
+//! How far a running task has come, by how long its process has had work on the GPU: not by its age, since a
+//! task that is evicted or waits for others grows older, and is no nearer to its end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::broker::snapshot::WHOLE;
 pub(super) struct TaskProgress {
     /// How long it has had work, when it was seen last.
     worked: Duration,
-    /// Its age then.
+    /// The age of the task when it was looked at.
     seen: Duration,
     /// How much of the time it had work then, in parts of [`WHOLE`].
     part: u32,

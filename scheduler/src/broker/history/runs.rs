@@ -1,8 +1,8 @@
 //! How long programs took that `mgb run` started, from their start to their end, less the time for which they
 //! waited for room: by what was called and with which arguments, as `mgb run` numbers it, and by user.
 //!
-//! A program may have many tasks, one after the other, and processes that never come to a GPU. What a deadline
-//! is for is all of it.
+//! A program may have many tasks, one after the other, and processes that never come to a GPU. What a
+//! deadline is for is all of it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -142,7 +142,8 @@ impl TaskHistory {
         Some(run.progress.left(lasted, whole, age))
     }
 
-    /// A running task of this age was seen to have work for this part of the time, of [`crate::broker::WHOLE`].
+    /// A running task of this age was seen to have work for this part of the time, of
+    /// [`crate::broker::WHOLE`].
     pub(super) fn saw_work(&mut self, key: TaskKey, age: Duration, part: u32) {
         if let Some(run) = self.running.get_mut(&key) {
             run.progress.saw(age, part);

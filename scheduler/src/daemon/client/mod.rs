@@ -59,7 +59,8 @@ pub(crate) struct Client {
     vain: u32,
     /// What it was told of others' waiting.
     wanted: bool,
-    /// What it was told of its launches: the GPUs where they are held, and where what is in flight is bounded.
+    /// What it was told of its launches: the GPUs where they are held, and where what is in flight is
+    /// bounded.
     paced: (u64, u64),
     /// Where it said last that it has work that others wait for.
     was_urgent: u64,
@@ -340,8 +341,8 @@ impl Client {
         self.channel().published.contexts.load(Ordering::Acquire)
     }
 
-    /// Tells it on which GPUs its launches are held, and on which what is in flight is bounded, if it was told
-    /// otherwise, or anew where something is held.
+    /// Tells it on which GPUs its launches are held, and on which what is in flight is bounded, if it was
+    /// told otherwise, or anew where something is held.
     pub(crate) fn pace(&mut self, holds: u64, bounds: u64, anew: bool) {
         if self.paced != (holds, holds | bounds) || anew && holds != 0 {
             self.channel().pace.set(holds, bounds);

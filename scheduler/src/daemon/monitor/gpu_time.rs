@@ -1,8 +1,10 @@
-//! Whose the time of the GPUs was, from the words in which processes say whether work of theirs may be under way.
+//! Whose the time of the GPUs was, from the words in which processes say whether work of theirs may be under
+//! way.
 //!
-//! Each sample counts for the time since the one before. Where n processes have work on a GPU, each is counted 1/n of
-//! that time; n counts those who wait for their memory there too, where it is about what was due to each. Samples are
-//! taken when `mgbd` is awake for other reasons: at least as often as it writes the node view.
+//! Each sample counts for the time since the one before. Where n processes have work on a GPU, each is
+//! counted 1/n of that time; n counts those who wait for their memory there too, where it is about what was
+//! due to each. Samples are taken when `mgbd` is awake for other reasons: at least as often as it writes the
+//! node view.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,7 +12,8 @@ use crate::daemon::client::Client;
 use crate::daemon::server::Server;
 use crate::pace::LatencyProgram;
 
-/// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted one.
+/// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted
+/// one.
 fn contexts(broker: &Broker, client: &Client) -> u64 {
     let granted = broker.ledger().contexts_of(client.id);
     client.contexts() & granted.fold(0, |set, gpu| set | 1u64.checked_shl(gpu as u32).unwrap_or(0))
