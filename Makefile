@@ -41,9 +41,10 @@ test-quick: build ## what is done in a minute, for in between: tests/plan.toml s
 levels-test: build ## the examples at every level of optimisation (make test: at -O0 and -O1)
 	$(CARGO) test $(CARGO_FLAGS) --test e2e -- --ignored needs:: explain::
 
-kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes and 1000 of moves on softgpu (make test runs a few)
-	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 MGB_MOVE_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture \
-		kill:: neighbours:: moving::room
+kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes, 1000 of moves and 1000 of holds on softgpu (make test runs a few)
+	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 MGB_MOVE_ROUNDS=1000 MGB_HELD_ROUNDS=1000 \
+		$(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture \
+		kill:: neighbours:: moving::room held::
 
 random-test: build ## run 10,000 random programs and 200 generated ones on softgpu, natively and under MGB (make test runs a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \

@@ -224,21 +224,18 @@ fn launch(function: &DriverFunction, stream: &str) -> Option<String> {
     ))
 }
 
-/// Bytes from which a copy or set is held as a launch is.
-const LARGE: u64 = 1 << 20;
-
 /// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and
-/// sets of one size if they are large.
+/// sets of one size, if they are large.
 fn pace(function: &DriverFunction, stream: &str) -> String {
-    let paced = "mgb_core::pace::before_launch(crate::stream_activity::current_gpu);\n    ";
+    let gpu = "crate::stream_activity::current_gpu";
     let size = ["ByteCount", "N"]
         .iter()
         .find_map(|name| function.params.iter().position(|param| param.name == *name));
     if launch(function, stream).is_some() {
-        return paced.to_owned();
+        return format!("mgb_core::pace::before_launch({gpu});\n    ");
     }
     size.map_or_else(String::new, |at| {
-        format!("if a{at} >= {LARGE} {{\n    {paced}}}\n    ")
+        format!("mgb_core::pace::before_copy(a{at} as u64, {gpu});\n    ")
     })
 }
 

@@ -1,5 +1,4 @@
-//! How many deadlines are met, by the order of the queue, at 50, 80 and 120 % of what two GPUs can do: `cargo
-//! bench
+//! How many deadlines are met, by the order of the queue, at 50, 80 and 120 % of what two GPUs can do: `cargo bench
 //! -p mgb-scheduler --bench deadlines`. See [`arrivals`] for what is played; it shows the order, not a GPU's
 //! speed.
 
@@ -23,20 +22,23 @@ fn main() {
             "{:<44} {:>19} {:>19} {:>19}",
             programs.name, "50 %", "80 %", "120 %"
         );
-        for queue in [
-            Queue::InOrder,
-            Queue::Backfill,
-            Queue::Shortest,
-            Queue::Edf,
-            Queue::Laxity,
+        for (queue, holds) in [
+            (Queue::InOrder, false),
+            (Queue::Backfill, false),
+            (Queue::Shortest, false),
+            (Queue::Edf, false),
+            (Queue::Laxity, false),
+            (Queue::Laxity, true),
         ] {
             for admits in [false, true] {
-                let name = format!("{queue}{}", if admits { " --or-refuse" } else { "" });
+                let holding = if holds { ", with holds" } else { "" };
+                let name = format!("{queue}{holding}{}", if admits { " --or-refuse" } else { "" });
                 print!("  {name:<42}");
                 for load in LOADS {
                     let play = Play {
                         queue,
                         admits,
+                        holds,
                         load,
                         programs,
                     };

@@ -4,12 +4,14 @@
 //! behind all of theirs. That it has work all the time says nothing about it, so how fast it goes is
 //! *probed*: for some milliseconds beside the others, and for some more alone. Where that shows that a
 //! program gets less than half of its share, the others are held for a part of the time, until it has most of
-//! its share.
+//! its share. Before that comes who would miss its deadline otherwise ([`crate::time_left`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::ClientId;
+use crate::help::{Help, MAX_PART};
+use crate::time_left::{self, TimeLeft};
 
 /// A program that has work on a GPU.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +22,8 @@ pub struct Member {
     pub gpu: u32,
     /// Launches so far, counted as long as what is in flight is bounded.
     pub launched: u64,
+    /// The time it has until its deadline, where deadlines count and it has one.
+    pub time_left: Option<TimeLeft>,
 }
 
 /// For so long programs have work side by side before they are probed, at first.
@@ -39,9 +43,6 @@ const MAX_PROBED: usize = 3;
 const MIN_LAUNCHES: u64 = 3;
 /// Whoever gets less than that part of its share is helped to its share.
 const STARVES: f64 = 0.5;
-/// The time in which others are held once for who is helped: what they have in flight takes the first
-/// milliseconds of each hold, and no hold is to last longer than clients let it.
-const HELP_PERIOD: Duration = Duration::from_millis(60);
 
 /// What a program on a GPU is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,12 +76,9 @@ enum Phase {
         until: Duration,
     },
     /// One that starves is helped.
-    Help {
-        whom: ClientId,
-        part: f64,
-        until: Duration,
-        began: Duration,
-    },
+    Helps { help: Help, until: Duration },
+    /// One is helped that would miss its deadline.
+    Rescues { help: Help },
 }
 
 /// Launches at a moment.
@@ -131,11 +129,30 @@ impl GpuShares {
         }
     }
 
-    /// Goes on; when to look again, at the latest.
-    fn step(&mut self, members: &[Member], now: Duration) -> Option<Duration> {
+    /// Helps who would miss its deadline, and nobody for that reason where nobody would.
+    fn rescue(&mut self, members: &[Member], now: Duration) {
+        let programs: Vec<(ClientId, Option<TimeLeft>)> =
+            members.iter().map(|one| (one.client, one.time_left)).collect();
+        match (time_left::whom(&programs), &self.phase) {
+            (Some(whom), Phase::Rescues { help }) if help.whom == whom => {}
+            (Some(whom), _) => {
+                let help = Help::new(whom, MAX_PART, now);
+                self.phase = Phase::Rescues { help };
+            }
+            (None, Phase::Rescues { .. }) => {
+                let probe_at = now + FIRST_INTERVAL;
+                self.phase = Phase::Rest { probe_at };
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Goes on; when to look again, at the latest. `probes`: shares are looked at.
+    fn step(&mut self, members: &[Member], probes: bool, now: Duration) -> Option<Duration> {
+        self.rescue(members, now);
         loop {
             match &mut self.phase {
-                Phase::Rest { probe_at } if now < *probe_at => return None,
+                Phase::Rest { probe_at } if !probes || now < *probe_at => return None,
                 Phase::Rest { .. } => {
                     self.rates.clear();
                     self.phase = Phase::Together {
@@ -195,10 +212,10 @@ impl GpuShares {
                         self.judge(members.len(), now)
                     };
                 }
-                Phase::Help { until, .. } if now >= *until => {
+                Phase::Helps { until, .. } if now >= *until => {
                     self.phase = Phase::Rest { probe_at: now };
                 }
-                Phase::Help { part, began, .. } => return Some(until_turn(*part, *began, now)),
+                Phase::Helps { help, .. } | Phase::Rescues { help } => return Some(help.until_turn(now)),
             }
         }
     }
@@ -216,11 +233,9 @@ impl GpuShares {
         match least {
             Some((&whom, &share)) if share < STARVES * fair => {
                 self.interval = FIRST_INTERVAL;
-                Phase::Help {
-                    whom,
-                    part: (fair - share) / (1.0 - share),
+                Phase::Helps {
+                    help: Help::new(whom, (fair - share) / (1.0 - share), now),
                     until: now + HELP_TIME,
-                    began: now,
                 }
             }
             _ => {
@@ -243,40 +258,31 @@ impl GpuShares {
                 held: self.members.get(at) != Some(&client),
                 bounded: true,
             },
-            Phase::Help {
-                whom, part, began, ..
-            } => FairPace {
-                held: whom != client && is_turn(part, began, now),
+            Phase::Helps { help, .. } | Phase::Rescues { help } => FairPace {
+                held: help.holds(client, now),
                 bounded: true,
             },
         }
     }
 }
 
-/// Where in a period of help a moment lies.
-fn phase_of(began: Duration, now: Duration) -> Duration {
-    let nanoseconds = now.saturating_sub(began).as_nanos() % HELP_PERIOD.as_nanos();
-    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
-}
-
-/// Whether it is the turn of who is helped.
-fn is_turn(part: f64, began: Duration, now: Duration) -> bool {
-    phase_of(began, now) < HELP_PERIOD.mul_f64(part)
-}
-
-/// How long until that changes.
-fn until_turn(part: f64, began: Duration, now: Duration) -> Duration {
-    let phase = phase_of(began, now);
-    let end = HELP_PERIOD.mul_f64(part);
-    let next = if phase < end { end } else { HELP_PERIOD };
-    next - phase + Duration::from_micros(10)
-}
-
 /// The shares on all GPUs.
-#[derive(Debug, Default)]
-pub struct Shares(BTreeMap<u32, GpuShares>);
+#[derive(Debug)]
+pub struct Shares {
+    gpus: BTreeMap<u32, GpuShares>,
+    probes: bool,
+}
 
 impl Shares {
+    /// Nobody is helped yet. `probes`: who gets less than half of its share is, not only who would miss its
+    /// deadline.
+    pub fn new(probes: bool) -> Shares {
+        Shares {
+            gpus: BTreeMap::new(),
+            probes,
+        }
+    }
+
     /// Goes on with those that have work now; in how long to look again at the latest, if anything is asked
     /// of anybody.
     pub fn step(&mut self, members: &[Member], now: Duration) -> Option<Duration> {
@@ -285,18 +291,18 @@ impl Shares {
             by_gpu.entry(one.gpu).or_default().push(*one);
         }
         by_gpu.retain(|_, members| members.len() > 1);
-        self.0.retain(|gpu, _| by_gpu.contains_key(gpu));
+        self.gpus.retain(|gpu, _| by_gpu.contains_key(gpu));
         let mut next = None;
         for (gpu, members) in by_gpu {
             let ids: Vec<ClientId> = members.iter().map(|one| one.client).collect();
             let shares = self
-                .0
+                .gpus
                 .entry(gpu)
                 .or_insert_with(|| GpuShares::new(ids.clone(), now));
             if shares.members != ids {
                 *shares = GpuShares::new(ids, now);
             }
-            let due = shares.step(&members, now);
+            let due = shares.step(&members, self.probes, now);
             next = [next, due].into_iter().flatten().min();
         }
         next
@@ -304,19 +310,19 @@ impl Shares {
 
     /// What a program on a GPU is told.
     pub fn pace(&self, gpu: u32, client: ClientId, now: Duration) -> FairPace {
-        self.0
+        self.gpus
             .get(&gpu)
             .map_or_else(FairPace::default, |shares| shares.pace(client, now))
     }
 
     /// The part of what it would do alone that a program was seen to do beside the others.
     pub fn speed(&self, gpu: u32, client: ClientId) -> Option<f64> {
-        self.0.get(&gpu)?.shares.get(&client).copied()
+        self.gpus.get(&gpu)?.shares.get(&client).copied()
     }
 
     /// Whether anything is asked of anybody.
     pub fn are_any(&self) -> bool {
-        self.0
+        self.gpus
             .values()
             .any(|shares| !matches!(shares.phase, Phase::Rest { .. }))
     }
@@ -329,7 +335,7 @@ mod tests {
     /// Plays a minute on a GPU whose programs do so many launches a second, by who is let run; what each did,
     /// and for how long it was held.
     fn play(count: u64, rates: impl Fn(&[ClientId], ClientId) -> f64) -> Vec<(f64, f64)> {
-        let (mut shares, mut now) = (Shares::default(), Duration::ZERO);
+        let (mut shares, mut now) = (Shares::new(true), Duration::ZERO);
         let mut done = vec![(0.0, 0.0); count as usize];
         let end = Duration::from_secs(60);
         while now < end {
@@ -338,6 +344,7 @@ mod tests {
                     client,
                     gpu: 3,
                     launched: done[client as usize].0 as u64,
+                    time_left: None,
                 })
                 .collect();
             let next = shares.step(&members, now).unwrap_or(Duration::from_millis(200));
@@ -395,11 +402,12 @@ mod tests {
 
     #[test]
     fn who_comes_or_goes_begins_anew() {
-        let mut shares = Shares::default();
+        let mut shares = Shares::new(true);
         let member = |client| Member {
             client,
             gpu: 0,
             launched: 0,
+            time_left: None,
         };
         let at = Duration::from_millis;
         assert_eq!(shares.step(&[member(1), member(2)], at(0)), None);
@@ -409,5 +417,33 @@ mod tests {
         assert!(!shares.are_any());
         assert_eq!(shares.step(&[member(1)], at(9000)), None);
         assert_eq!(shares.pace(0, 1, at(9000)), FairPace::default());
+    }
+    #[test]
+    fn who_would_miss_its_deadline_is_helped_at_once_also_where_nobody_is_probed() {
+        let mut shares = Shares::new(false);
+        let at = Duration::from_millis;
+        let members = |left: u64| {
+            let member = |client, time_left| Member {
+                client,
+                gpu: 0,
+                launched: 0,
+                time_left,
+            };
+            let left = TimeLeft {
+                until_deadline: at(left),
+                remaining: at(1000),
+            };
+            [member(1, Some(left)), member(2, None)]
+        };
+        assert_eq!(shares.step(&members(2000), at(0)), None);
+        assert_eq!(shares.step(&members(2000), at(5000)), None);
+        assert!(shares.step(&members(1100), at(6000)).is_some() && shares.are_any());
+        let held = |shares: &Shares, client| shares.pace(0, client, at(6000)).held;
+        assert!(held(&shares, 2) && !held(&shares, 1));
+        // It goes on as it was: no hold begins anew because somebody looked.
+        shares.step(&members(1050), at(6030));
+        assert!(!shares.pace(0, 2, at(6030)).held);
+        assert_eq!(shares.step(&members(2000), at(6040)), None);
+        assert!(!shares.are_any());
     }
 }

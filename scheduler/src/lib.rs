@@ -14,6 +14,7 @@
     )
 )]
 
+pub mod alternate;
 pub mod balance;
 pub mod broker;
 mod channel_memory;
@@ -23,6 +24,7 @@ pub mod deadlock;
 pub mod eviction;
 pub mod fair;
 pub mod gpu_set;
+pub mod help;
 pub mod holder;
 pub mod journal;
 pub mod ledger;
@@ -36,6 +38,7 @@ pub mod seccomp;
 pub mod settings;
 pub mod shortfall;
 pub mod sms;
+pub mod time_left;
 pub mod users;
 
 pub use broker::Broker;

@@ -115,6 +115,10 @@ struct Options {
     /// Leave the shares of programs on a GPU to MPS, also where one starves beside others
     #[arg(long)]
     no_fair: bool,
+    /// Let two programs that use a whole GPU in phases have it by turns, so that each computes while the
+    /// other is on the host
+    #[arg(long)]
+    alternate: bool,
     /// Hold launches on GPUs that change at random every so many milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true)]
     hold_every: Option<u64>,
@@ -371,6 +375,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         moves: !options.no_move,
         shuffles: options.move_every.map(Duration::from_millis),
         fair: !options.no_fair,
+        alternates: options.alternate,
         shakes: options.hold_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
         overhead_limit: options.overhead_limit.map(|bytes| OverheadLimit {

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::mps_daemon::MpsDaemon;
+use common::mps_daemon::{MpsDaemon, with_mps};
 use common::{Daemon, GpuSetting, MIB, wait_for};
 use mgb_probe::{BeginRequest, Class, Client, MpsClient};
 
@@ -172,4 +172,21 @@ fn batch_programs_are_below_in_mps_and_leave_some_of_a_gpu() {
     assert_eq!(said(&join(Class::Batch)), below(Some(90)));
     drop(latency);
     wait_for("none to be left", || said(&join(Class::Batch)) == below(None));
+}
+
+/// Whoever says that he is a latency program without the right to be one costs others nothing.
+#[test]
+fn who_only_claims_to_be_a_latency_program_takes_nothing_of_a_gpu() {
+    let mut mps = MpsDaemon::new();
+    let quotas = mps.folder().join("quotas.toml");
+    std::fs::write(&quotas, "[default]\nlatency = false\n").unwrap();
+    let with = with_mps(mps.folder());
+    mps.daemon.start_again_with(|config| {
+        with(config);
+        config.quotas = Some(quotas);
+    });
+    let join = |class| Client::connect_as(&mps.daemon.socket(), class).unwrap();
+    let liar = join(Class::Latency);
+    assert_eq!(liar.hello().class, Some(Class::Batch));
+    assert_eq!(join(Class::Batch).hello().mps_client.percentage, None);
 }

@@ -19,6 +19,9 @@ pub struct TracedProcess {
     pub tasks: Vec<TracedTask>,
     /// What left its GPUs and came back, in total.
     pub swapped: Option<SwapTotals>,
+    /// Nanoseconds for which its launches were held, where they were.
+    #[serde(default)]
+    pub paused_ns: u64,
 }
 
 /// One task of a process.

@@ -109,6 +109,7 @@ static WORDS: AtomicPtr<PaceWords> = AtomicPtr::new(std::ptr::null_mut());
 static GPUS: Mutex<[Option<GpuHold>; MAX_GPUS]> = Mutex::new([None; MAX_GPUS]);
 /// How to find the driver, once it is there.
 static DRIVER: OnceLock<fn() -> Option<&'static Driver>> = OnceLock::new();
+
 /// From here on the client's words are obeyed. `driver` finds the driver, once there is a context.
 pub fn obey(words: &'static PaceWords, driver: fn() -> Option<&'static Driver>) {
     let _ = DRIVER.set(driver);
@@ -129,6 +130,17 @@ pub fn before_launch(gpu: impl FnOnce() -> Option<u32>) {
         && words.is_any()
     {
         obeyed(words, gpu());
+    }
+}
+
+/// Bytes from which a copy or set is held as a launch is: a smaller one is over before a hold would be.
+pub const LARGE_COPY: u64 = 1 << 20;
+
+/// A copy or set of so many bytes is about to happen; otherwise as [`before_launch`].
+#[inline]
+pub fn before_copy(bytes: u64, gpu: impl FnOnce() -> Option<u32>) {
+    if bytes >= LARGE_COPY {
+        before_launch(gpu);
     }
 }
 

@@ -4,11 +4,11 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
-use mgb_core::{captures, work};
+use mgb_core::{captures, pace, work};
 use parking_lot::MutexGuard;
 
 use super::span::Span;
-use super::{run, two};
+use super::{launch, run, two};
 use crate::code::{Answer, Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::handles::{capture, on};
@@ -158,6 +158,7 @@ unsafe fn linear(
         return fail(Code::INVALID_MEMCPY_DIRECTION);
     }
     let bytes = count as u64;
+    pace::before_copy(bytes, launch::current_gpu);
     let mut state = state::lock();
     if count == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);

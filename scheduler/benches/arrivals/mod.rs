@@ -1,17 +1,19 @@
 //! Programs with deadlines that come at random times to a node of two GPUs, in virtual time: the real broker,
-//! without processes. Each takes most of a GPU's memory, so that one runs on a GPU at a time.
+//! without processes. So many fit on a GPU at a time as the mix says, and those that run there have even parts
+//! of it, but for those that others are held for.
 //!
 //! There are three programs, which come equally often. Times between arrivals are exponential, deadlines two
 //! to four times the length after the arrival. Nothing is known at first. With `admits` a program asks before
 //! it starts, as `mgb run --or-refuse` does, and does not start where it is expected to be late.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_interface::{Policy, Queue};
 use mgb_probe::wire::{Op, PROCESS_DEADLINE, Reply, Request, STARTS, Text};
 use mgb_probe::{Gpu, Need};
 use mgb_scheduler::broker::{Broker, ProgramId, ServingRules, Snapshot};
+use mgb_scheduler::help::MAX_PART;
+use mgb_scheduler::time_left;
 
 /// How long the programs last, in seconds, and what becomes of them.
 #[derive(Clone, Copy, Debug)]
@@ -21,34 +23,50 @@ pub struct Programs {
     lengths: [u64; 3],
     /// From the middle on the second program takes so many times as long.
     slower: f64,
+    /// How many fit on a GPU.
+    pub side_by_side: u64,
 }
 
 /// The classes of programs that the model plays.
-pub const PROGRAMS: [Programs; 3] = [
+pub const PROGRAMS: [Programs; 5] = [
     Programs {
         name: "5, 10 and 20 s",
         lengths: [5, 10, 20],
         slower: 1.0,
+        side_by_side: 1,
     },
     Programs {
         name: "2, 10 and 60 s",
         lengths: [2, 10, 60],
         slower: 1.0,
+        side_by_side: 1,
     },
     Programs {
         name: "5, 10 and 20 s, the second 40 s midway",
         lengths: [5, 10, 20],
         slower: 4.0,
+        side_by_side: 1,
+    },
+    Programs {
+        name: "5, 10 and 20 s, four on a GPU",
+        lengths: [5, 10, 20],
+        slower: 1.0,
+        side_by_side: 4,
+    },
+    Programs {
+        name: "2, 10 and 60 s, four on a GPU",
+        lengths: [2, 10, 60],
+        slower: 1.0,
+        side_by_side: 4,
     },
 ];
 
-/// Bytes that each takes of a GPU's 100.
+/// Bytes that all programs may take of a GPU's 100.
 const BYTES: u64 = 80;
 /// Jobs of one play.
 const JOBS: usize = 300;
-/// How often mgbd looks again while somebody waits is finer; here that only decides when patience is seen to
-/// be over.
-const TICK: Duration = Duration::from_secs(5);
+/// How often it is looked who is to be held for whom, and whether patience is over.
+const TICK: Duration = Duration::from_millis(250);
 
 /// A mix of arrivals, as the model plays it.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +75,8 @@ pub struct Play {
     pub queue: Queue,
     /// Whether programs ask before they start, and do not if they would be late.
     pub admits: bool,
+    /// Whether others are held for those that run and would be late.
+    pub holds: bool,
     /// The work that arrives in some time, of what two GPUs can do in it.
     pub load: f64,
     /// The programs that come.
@@ -120,17 +140,21 @@ fn arrivals(play: &Play, seed: u64) -> Vec<Arrival> {
     (0..JOBS).map(arrival).collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Ends,
-    Comes,
+/// A job that runs, and how much longer it would take alone.
+#[derive(Clone, Copy, Debug)]
+struct RunningJob {
+    job: usize,
+    gpu: u32,
+    left: Duration,
 }
 
 struct Node {
     broker: Broker,
     jobs: Vec<Arrival>,
-    events: BTreeSet<(Duration, Event, usize)>,
+    running: Vec<RunningJob>,
+    bytes: u64,
     admits: bool,
+    holds: bool,
     refused: usize,
     done: usize,
     met: usize,
@@ -154,9 +178,13 @@ impl Node {
             thread: 1,
             site: 1,
             gpus: u64::MAX,
-            bytes: if is_begin { BYTES } else { arrival.program as u64 },
+            bytes: if is_begin {
+                self.bytes
+            } else {
+                arrival.program as u64
+            },
             need: Need {
-                mapped_bytes: BYTES,
+                mapped_bytes: self.bytes,
                 deadline_ns: arrival.within.as_nanos() as u64,
                 ..Need::default()
             },
@@ -208,11 +236,57 @@ impl Node {
 
     fn serve(&mut self, now: Duration) {
         for answer in self.broker.serve(&mut Snapshot::default(), now) {
-            assert!(matches!(answer.reply, Reply::Granted { .. }), "{answer:?}");
+            let Reply::Granted { gpu, .. } = answer.reply else {
+                panic!("it is granted: {answer:?}");
+            };
             let job = answer.client as usize - 1;
-            self.events
-                .insert((now + self.jobs[job].length, Event::Ends, job));
+            let left = self.jobs[job].length;
+            self.running.push(RunningJob { job, gpu, left });
         }
+    }
+
+    /// How fast each of those that run goes, by what it would do alone.
+    fn speeds(&self, now: Duration) -> Vec<f64> {
+        let of_gpu = |gpu| {
+            let programs = self.running.iter().filter(|one| one.gpu == gpu).map(|one| {
+                let id = client(one.job);
+                (id, self.broker.time_left(id, now))
+            });
+            let programs: Vec<_> = programs.collect();
+            let whom = time_left::whom(&programs).filter(|_| self.holds && programs.len() > 1);
+            (programs.len() as f64, whom)
+        };
+        let gpus = [of_gpu(0), of_gpu(1)];
+        let speed = |one: &RunningJob| match gpus[one.gpu as usize] {
+            (count, None) => 1.0 / count,
+            (count, Some(whom)) => {
+                let alone = if whom == client(one.job) { MAX_PART } else { 0.0 };
+                alone + (1.0 - MAX_PART) / count
+            }
+        };
+        self.running.iter().map(speed).collect()
+    }
+
+    /// Time goes by, until something happens, or until then.
+    fn run(&mut self, until: Duration, now: &mut Duration) {
+        let speeds = self.speeds(*now);
+        let ends = self.running.iter().zip(&speeds);
+        let first = ends.map(|(one, speed)| one.left.div_f64(*speed)).min();
+        let step = first.unwrap_or(until - *now).min(until - *now);
+        *now += step;
+        for (one, speed) in self.running.iter_mut().zip(&speeds) {
+            one.left = one.left.saturating_sub(step.mul_f64(*speed));
+        }
+        // What less than a microsecond is missing of is rounding.
+        let is_over = |one: &RunningJob| one.left < Duration::from_micros(1);
+        let over: Vec<usize> = self
+            .running
+            .iter()
+            .filter(|one| is_over(one))
+            .map(|one| one.job)
+            .collect();
+        self.running.retain(|one| !is_over(one));
+        over.into_iter().for_each(|job| self.ends(job, *now));
     }
 }
 
@@ -225,30 +299,26 @@ pub fn play(play: &Play, seed: u64, gpu: impl Fn(u32) -> Gpu) -> Outcome {
     let jobs = arrivals(play, seed);
     let mut node = Node {
         broker: Broker::new((0..2).map(gpu).collect(), rules),
-        events: jobs
-            .iter()
-            .enumerate()
-            .map(|(job, one)| (one.at, Event::Comes, job))
-            .collect(),
+        running: Vec::new(),
+        bytes: BYTES / play.programs.side_by_side,
         jobs,
         admits: play.admits,
+        holds: play.holds,
         refused: 0,
         done: 0,
         met: 0,
         work: Duration::ZERO,
         wasted: Duration::ZERO,
     };
-    let mut now = Duration::ZERO;
-    while let Some(&(next, event, job)) = node.events.first() {
-        if node.broker.waiting() && now + TICK < next {
-            now += TICK;
+    let (mut now, mut next) = (Duration::ZERO, 0);
+    while next < JOBS || node.done + node.refused < JOBS {
+        let comes = node.jobs.get(next).map(|job| job.at);
+        if comes == Some(now) {
+            node.comes(next, now);
+            next += 1;
         } else {
-            node.events.pop_first();
-            now = next;
-            match event {
-                Event::Comes => node.comes(job, now),
-                Event::Ends => node.ends(job, now),
-            }
+            let until = comes.unwrap_or(Duration::MAX).min(now + TICK);
+            node.run(until, &mut now);
         }
         node.serve(now);
     }

@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use mgb_interface::Queue;
+
+use crate::alternate::{Turns, Worker};
 use crate::client::ClientId;
-use crate::fair::{Member, Shares};
+use crate::daemon::config::Config;
+use crate::fair::{FairPace, Member, Shares};
 use crate::pace::{LatencyProgram, Paced, Pacing, RENEWAL_INTERVAL};
 
 /// How often it is looked whether batch programs have work side by side.
@@ -24,8 +28,12 @@ pub(crate) struct Paces {
     renewed: Duration,
     /// When to look again.
     due: Option<Duration>,
-    /// Shares among batch programs; `None`: they are left to MPS.
+    /// Whom of the batch programs others are held for; `None`: they are left to MPS.
     shares: Option<Shares>,
+    /// Whose turn it is, of two with phases; `None`: they are left to MPS.
+    turns: Option<Turns>,
+    /// When to look at that next.
+    turns_due: Duration,
     /// When batch programs were seen to have work last, and on which GPU.
     busy: BTreeMap<ClientId, (u32, Duration)>,
     /// When that is looked at next.
@@ -36,12 +44,13 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// None yet. `fair`: batch programs are helped to their shares. `shakes`: for tests, batch programs are
-    /// held on GPUs that change at random so often.
-    pub(crate) fn new(fair: bool, shakes: Option<Duration>) -> Paces {
+    /// None yet.
+    pub(crate) fn new(config: &Config) -> Paces {
+        let by_laxity = config.queue == Queue::Laxity;
         Paces {
-            shares: fair.then(Shares::default),
-            shakes,
+            shares: (config.fair || by_laxity).then(|| Shares::new(config.fair)),
+            turns: config.alternates.then(Turns::default),
+            shakes: config.shakes,
             ..Paces::default()
         }
     }
@@ -63,34 +72,31 @@ impl Paces {
         self.latency.insert(client);
     }
 
-    /// Whether there is a latency program.
-    pub(crate) fn has_latency(&self) -> bool {
-        !self.latency.is_empty()
+    /// Whether one of those that say that they are latency programs is one.
+    pub(crate) fn has_latency(&self, is_one: impl Fn(ClientId) -> bool) -> bool {
+        self.latency.iter().any(|client| is_one(*client))
     }
 
     /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.
     pub(crate) fn are_none(&self, now: Duration) -> bool {
         let looks = self.shares.is_some() && now >= self.look_at;
-        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none() && !looks
+        let turns = self.turns.is_some() && now >= self.turns_due;
+        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none() && !looks && !turns
     }
 
-    /// Looks at the shares of batch programs: each one's GPU, whether it has work there, and its launches.
-    pub(crate) fn share(&mut self, batch: impl Iterator<Item = (ClientId, u32, bool, u64)>, now: Duration) {
+    /// Looks at batch programs on their GPUs, each with whether it has work there now.
+    pub(crate) fn share(&mut self, batch: impl Iterator<Item = (Member, bool)>, now: Duration) {
         let Some(shares) = self.shares.as_mut().filter(|_| now >= self.look_at) else {
             return;
         };
         let mut members = Vec::new();
         let mut busy = BTreeMap::new();
-        for (client, gpu, has_work, launched) in batch {
-            let before = self.busy.get(&client).copied();
-            let seen = has_work.then_some((gpu, now)).or(before);
+        for (one, has_work) in batch {
+            let before = self.busy.get(&one.client).copied();
+            let seen = has_work.then_some((one.gpu, now)).or(before);
             if let Some((gpu, at)) = seen.filter(|(_, at)| now.saturating_sub(*at) < BUSY_TIME) {
-                busy.insert(client, (gpu, at));
-                members.push(Member {
-                    client,
-                    gpu,
-                    launched,
-                });
+                busy.insert(one.client, (gpu, at));
+                members.push(Member { gpu, ..one });
             }
         }
         self.busy = busy;
@@ -98,16 +104,24 @@ impl Paces {
         self.look_at = now + due.unwrap_or(LOOK_INTERVAL);
     }
 
-    /// What a batch program on this GPU is told: what all are, and what its share asks for.
-    pub(crate) fn of(&self, client: ClientId, paced: Paced, now: Duration) -> Paced {
-        let Some((shares, (gpu, _))) = self.shares.as_ref().zip(self.busy.get(&client)) else {
-            return paced;
-        };
-        let own = shares.pace(*gpu, client, now);
-        let bit = 1u64.checked_shl(*gpu).unwrap_or(0);
+    /// Looks at whose turn it is among batch programs.
+    pub(crate) fn alternate(&mut self, batch: impl Iterator<Item = Worker>, now: Duration) {
+        if let Some(turns) = self.turns.as_mut().filter(|_| now >= self.turns_due) {
+            let workers: Vec<Worker> = batch.collect();
+            self.turns_due = now + turns.step(&workers, now).unwrap_or(LOOK_INTERVAL);
+        }
+    }
+
+    /// What a batch program with a context on this GPU alone is told: what all are, and what its share and its
+    /// turn ask for.
+    pub(crate) fn of(&self, client: ClientId, gpu: u32, paced: Paced, now: Duration) -> Paced {
+        let shares = self.shares.as_ref().filter(|_| self.busy.contains_key(&client));
+        let own = shares.map_or_else(FairPace::default, |shares| shares.pace(gpu, client, now));
+        let waits = self.turns.as_ref().is_some_and(|turns| turns.holds(gpu, client));
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
         Paced {
-            holds: paced.holds | if own.held { bit } else { 0 },
-            bounds: paced.bounds | if own.bounded { bit } else { 0 },
+            holds: paced.holds | if own.held || waits { bit } else { 0 },
+            bounds: paced.bounds | if own.bounded || waits { bit } else { 0 },
         }
     }
 
@@ -143,7 +157,9 @@ impl Paces {
     pub(crate) fn due_in(&self, now: Duration) -> Option<Duration> {
         let shares = self.shares.as_ref().filter(|shares| shares.are_any());
         let looks = shares.map(|_| self.look_at);
-        let due = [self.due, looks].into_iter().flatten().min();
+        let turns = self.turns.as_ref().filter(|turns| turns.are_any());
+        let turns = turns.map(|_| self.turns_due);
+        let due = [self.due, looks, turns].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now))
     }
 }

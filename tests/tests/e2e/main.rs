@@ -31,6 +31,7 @@ mod faults;
 mod growth;
 mod guards;
 mod health;
+mod held;
 mod hidden;
 mod imposter;
 mod keep_nvcc;

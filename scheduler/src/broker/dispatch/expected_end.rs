@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use mgb_interface::Queue;
 use mgb_probe::need::Need;
 use mgb_probe::wire::{Reply, Request, STARTS};
 
@@ -17,6 +18,7 @@ use crate::broker::history::RunKind;
 use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
 use crate::policies::{self, Waiter};
+use crate::time_left::TimeLeft;
 
 /// Most waiting requests that are looked at for one answer.
 const MAX_AHEAD: usize = 1024;
@@ -110,6 +112,24 @@ impl Broker {
             return None;
         }
         self.history.remains(key, now.saturating_sub(held.granted))
+    }
+
+    /// The time that a client has until the deadline that it is nearest to missing, where that decides who is
+    /// held; `None`: it runs no task with a deadline of which anything is known.
+    pub fn time_left(&self, client: ClientId, now: Duration) -> Option<TimeLeft> {
+        if self.books.rules.queue != Queue::Laxity {
+            return None;
+        }
+        let tasks = self.books.ledger.tasks_of(client);
+        let left = tasks.filter_map(|(key, held)| self.time_left_of(key, held, now));
+        left.min_by_key(|left| left.until_deadline.saturating_sub(left.remaining))
+    }
+
+    fn time_left_of(&self, key: TaskKey, held: &Holding, now: Duration) -> Option<TimeLeft> {
+        Some(TimeLeft {
+            until_deadline: held.deadline?.checked_sub(now)?,
+            remaining: self.end_of(key, held, now)?,
+        })
     }
 
     /// Places that tasks run in, as many as there are now: one that nothing is known of, or that takes longer

@@ -122,7 +122,7 @@ impl Server {
             clients: Clients::new(node.as_ref(), descriptors / 2, start),
             accounts: Accounts::new(quotas, lookups, several),
             rounds: Rounds::new(),
-            paces: Paces::new(config.fair, config.shakes),
+            paces: Paces::new(&config),
             service: Service::default(),
             config,
             node,

@@ -6,10 +6,12 @@ use std::time::Duration;
 use mgb_probe::view::TaskView;
 use mgb_probe::{Class, MpsClient};
 
+use crate::alternate::Worker;
 use crate::broker::Broker;
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::server::Server;
+use crate::fair::Member;
 use crate::pace::LatencyProgram;
 
 /// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted
@@ -33,10 +35,18 @@ impl Server {
             },
             Class::Batch => MpsClient {
                 priority: Some(1),
-                percentage: (reserve > 0 && self.paces.has_latency()).then(|| 100 - reserve),
+                percentage: (reserve > 0 && self.has_latency()).then(|| 100 - reserve),
             },
         };
         (class, mps_client)
+    }
+
+    /// Whether there is a program of this class: to say that one is of it is not enough, the right is needed.
+    fn has_latency(&self) -> bool {
+        self.paces.has_latency(|id| {
+            let client = self.clients.get(&id);
+            client.is_some_and(|client| self.accounts.class(client.uid, client.class()) == Class::Latency)
+        })
     }
 
     /// A client has come, perhaps from another `mgbd`.
@@ -82,22 +92,42 @@ impl Server {
         }
         let programs = self.latency_programs();
         let (paced, anew) = self.paces.step(&programs, now);
-        let accounts = &self.accounts;
-        let broker = &self.broker;
-        let batch = self.clients.values().filter_map(|client| {
-            let contexts = contexts(broker, client);
-            let is_batch =
-                client.line.is_some() && accounts.class(client.uid, client.class()) == Class::Batch;
-            let gpu = contexts.trailing_zeros();
-            (is_batch && contexts.count_ones() == 1)
-                .then(|| (client.id, gpu, client.is_busy(gpu as usize), client.launched()))
-        });
-        self.paces.share(batch, now);
+        let (accounts, broker) = (&self.accounts, &self.broker);
+        let class = |client: &Client| accounts.class(client.uid, client.class());
+        // Batch programs with one context each, and where.
+        let batch = || {
+            let clients = self.clients.values().filter(|client| client.line.is_some());
+            clients.filter_map(|client| {
+                let contexts = contexts(broker, client);
+                let is_one = contexts.count_ones() == 1 && class(client) == Class::Batch;
+                is_one.then(|| (client, contexts.trailing_zeros()))
+            })
+        };
+        let member = |(client, gpu): (&Client, u32)| {
+            let one = Member {
+                client: client.id,
+                gpu,
+                launched: client.launched(),
+                time_left: broker.time_left(client.id, now),
+            };
+            (one, client.is_busy(gpu as usize))
+        };
+        self.paces.share(batch().map(member), now);
+        let worker = |(client, gpu): (&Client, u32)| Worker {
+            client: client.id,
+            gpu,
+            has_work: client.is_busy(gpu as usize),
+            is_wide: client.launched_warps(gpu as usize) * 2
+                >= broker.ledger().gpus()[gpu as usize].max_warps.max(1),
+        };
+        self.paces.alternate(batch().map(worker), now);
+        let gpus: BTreeMap<ClientId, u32> = batch().map(|(client, gpu)| (client.id, gpu)).collect();
         let paces = &self.paces;
         for client in self.clients.values_mut().filter(|client| !client.observer) {
-            match accounts.class(client.uid, client.class()) {
+            match class(client) {
                 Class::Batch => {
-                    let own = paces.of(client.id, paced, now);
+                    let gpu = gpus.get(&client.id);
+                    let own = gpu.map_or(paced, |gpu| paces.of(client.id, *gpu, paced, now));
                     client.pace(own.holds, own.bounds, anew);
                 }
                 Class::Latency => client.pace(0, 0, false),
