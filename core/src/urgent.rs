@@ -14,7 +14,7 @@ static TOLD: AtomicU64 = AtomicU64::new(0);
 
 /// From here on mgbd is told, if the client is of that class.
 pub fn turn_on(client: &'static Client) {
-    if client.hello().class == Some(Class::Latency) && CLIENT.set(client).is_ok() {
+    if client.class() == Class::Latency && CLIENT.set(client).is_ok() {
         // SAFETY: the handler is a function of this library, which stays loaded, and only stores an atomic.
         unsafe { libc::pthread_atfork(None, None, Some(turn_off)) };
         IS_ON.store(true, Ordering::Release);

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::mps_daemon::MpsDaemon;
+use common::mps_daemon::{self, MpsDaemon};
+use common::raw::{Intruder, request};
 use common::{Daemon, GpuSetting, MIB, wait_for};
+use mgb_probe::wire::{ANSWERED, Op, Request};
 use mgb_probe::{BeginRequest, Class, Client, MpsClient};
 
 /// Not a test: what the others start as client processes.
@@ -151,6 +154,80 @@ fn whose_user_may_run_none_is_a_batch_program() {
     assert!(!batch.pace().is_any() && !latency.pace().is_any());
 }
 
+/// A client that stays for the whole test, as a program's does.
+fn lasting(daemon: &Daemon, class: Class) -> &'static Client {
+    Box::leak(Box::new(client(daemon, class)))
+}
+
+#[test]
+fn a_program_that_runs_becomes_a_latency_program() {
+    let daemon = Daemon::start(setting());
+    let (batch, program) = (client(&daemon, Class::Batch), lasting(&daemon, Class::Batch));
+    assert_eq!(program.class(), Class::Batch);
+    let latency = client(&daemon, Class::Latency);
+    latency.set_urgent(0, true);
+    wait_for("a hold", || is_held(&batch, 0) && is_held(program, 0));
+    program.become_latency();
+    assert_eq!(program.class(), Class::Latency);
+    wait_for("its own hold to end", || !program.pace().is_any());
+    assert!(is_held(&batch, 0) || batch.pace().is_paced(0));
+    latency.set_urgent(0, false);
+    program.set_urgent(1, true);
+    wait_for("a hold for it", || is_held(&batch, 1));
+    daemon.wait_view("its class", |view| {
+        let tasks = view.tasks.iter().filter(|task| task.class == Class::Latency);
+        tasks.count() == 4
+    });
+    program.set_urgent(1, false);
+}
+
+#[test]
+fn who_may_run_none_does_not_become_a_latency_program() {
+    let (daemon, _quotas) = daemon_with("[default]\nlatency = false\n");
+    let (batch, program) = (client(&daemon, Class::Batch), lasting(&daemon, Class::Batch));
+    program.become_latency();
+    assert_eq!(program.class(), Class::Batch);
+    program.set_urgent(0, true);
+    let mut other = daemon.client("begin 10 map 10 unmap 10 end");
+    other.until("granted");
+    other.finish();
+    assert!(!batch.pace().is_any() && program.is_connected());
+}
+
+/// The word of its class is a client's own, and mgbd reads it where the client says hello.
+#[test]
+fn a_word_that_changes_all_the_time_makes_no_latency_program() {
+    let daemon = Daemon::start(setting());
+    let latency = client(&daemon, Class::Latency);
+    let intruder = Intruder::new(&daemon.socket());
+    let begin = Request {
+        gpus: 1,
+        ..request(Op::Begin, 1, 0)
+    };
+    intruder.post(0, &begin);
+    let channel = intruder.channel();
+    wait_for("a grant", || {
+        channel.cells[0].state.load(Ordering::Acquire) == ANSWERED
+    });
+    channel.published.contexts.store(1, Ordering::Release);
+    latency.set_urgent(0, true);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(300) {
+        for word in 0..3 {
+            channel.published.say_class(word);
+            channel.published.urgent.store(word, Ordering::Release);
+        }
+    }
+    channel.published.say_class(1);
+    let mut other = daemon.client("begin 10 map 10 unmap 10 end");
+    other.until("granted");
+    other.finish();
+    wait_for("a hold of it", || channel.pace.hold(0).is_some());
+    let view = daemon.view();
+    let classes: Vec<Class> = view.tasks.iter().map(|task| task.class).collect();
+    assert_eq!(classes.iter().filter(|class| **class == Class::Batch).count(), 1);
+}
+
 #[test]
 fn batch_programs_are_below_in_mps_and_leave_some_of_a_gpu() {
     let mut mps = MpsDaemon::new();
@@ -172,4 +249,20 @@ fn batch_programs_are_below_in_mps_and_leave_some_of_a_gpu() {
     assert_eq!(said(&join(Class::Batch)), below(Some(90)));
     drop(latency);
     wait_for("none to be left", || said(&join(Class::Batch)) == below(None));
+}
+
+#[test]
+fn who_has_not_the_right_costs_nobody_multiprocessors() {
+    let mut mps = MpsDaemon::new();
+    let quotas = mps.folder().join("quotas.toml");
+    std::fs::write(&quotas, "[default]\nlatency = false\n").unwrap();
+    let with = mps_daemon::with_mps(mps.folder());
+    mps.daemon.start_again_with(|config| {
+        with(config);
+        config.quotas = Some(quotas);
+    });
+    let join = |class| Client::connect_as(&mps.daemon.socket(), class).unwrap();
+    let refused = join(Class::Latency);
+    assert_eq!(refused.hello().class, Some(Class::Batch));
+    assert_eq!(join(Class::Batch).hello().mps_client.percentage, None);
 }

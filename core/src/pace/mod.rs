@@ -162,10 +162,7 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
 /// What the trace is to say: the class of the process, and the nanoseconds for which its launches were held.
 pub fn for_trace(client: &Client) -> (Class, u64) {
     let paused = client.pace().held().as_nanos();
-    (
-        client.hello().class.unwrap_or_default(),
-        u64::try_from(paused).unwrap_or(u64::MAX),
-    )
+    (client.class(), u64::try_from(paused).unwrap_or(u64::MAX))
 }
 
 /// Something was launched: `key` tells kernels and their grids apart, by the times that they take.

@@ -50,7 +50,12 @@ impl PublishedWords {
 
     /// The client says its class, before anything else.
     pub(crate) fn set_class(&self, class: Class) {
-        self.class.store(class.word(), Ordering::Relaxed);
+        self.say_class(class.word());
+    }
+
+    /// The word of the class is this one, whether a class has it or not.
+    pub fn say_class(&self, word: u64) {
+        self.class.store(word, Ordering::Relaxed);
     }
 }
 

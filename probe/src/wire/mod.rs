@@ -27,8 +27,8 @@ mod words;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuTime, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
-    CAP_OBSERVER, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION,
-    VERSION, WITHDRAWS,
+    CAP_OBSERVER, CHANGES_CLASS, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening,
+    SECTION, VERSION, WITHDRAWS,
 };
 pub use order::{AGENT, EndsFor, Order, OrderWords};
 pub use pace::PaceWords;

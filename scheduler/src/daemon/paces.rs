@@ -63,9 +63,9 @@ impl Paces {
         self.latency.insert(client);
     }
 
-    /// Whether there is a latency program.
-    pub(crate) fn has_latency(&self) -> bool {
-        !self.latency.is_empty()
+    /// Clients that say, or have said while they were there, that they are latency programs.
+    pub(crate) fn say_latency(&self) -> impl Iterator<Item = ClientId> {
+        self.latency.iter().copied()
     }
 
     /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.

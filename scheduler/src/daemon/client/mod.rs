@@ -33,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) reader: u32,
     pub(crate) pidfd: OwnedFd,
     pub(crate) observer: bool,
+    /// The class that it has said it has.
+    class: Class,
     /// Its process is on its way out; the ledger has let go of it already.
     pub(crate) leaving: bool,
     /// `None` once it hung up.
@@ -94,6 +96,7 @@ impl Client {
             reader: guest.whose.uid,
             pidfd: guest.pidfd,
             observer: guest.observer,
+            class: guest.class,
             leaving: false,
             line: Some(LiveConnection {
                 socket,
@@ -128,6 +131,7 @@ impl Client {
             reader,
             pidfd: left.pidfd,
             observer: false,
+            class: Class::Batch,
             leaving: false,
             line: Some(LiveConnection {
                 socket: left.socket,
@@ -150,6 +154,7 @@ impl Client {
         };
         client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
         client.paced = client.channel().pace.said();
+        client.class = client.channel().published.class();
         Ok(client)
     }
 
@@ -326,9 +331,14 @@ impl Client {
         (published.gpus[gpu].resident.load(Ordering::Acquire), changes)
     }
 
-    /// The class that it says it has.
+    /// The class that it has said it has, as it connected or since.
     pub(crate) fn class(&self) -> Class {
-        self.channel().published.class()
+        self.class
+    }
+
+    /// It says that it has become a latency program, which it stays, whatever its word says after that.
+    pub(crate) fn becomes_latency(&mut self) {
+        self.class = Class::Latency;
     }
 
     /// Where it says that it has work that others wait for, one bit a GPU.

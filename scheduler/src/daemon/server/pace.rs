@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mgb_probe::view::TaskView;
+use mgb_probe::wire::Reply;
 use mgb_probe::{Class, MpsClient};
 
 use crate::broker::Broker;
@@ -33,10 +34,17 @@ impl Server {
             },
             Class::Batch => MpsClient {
                 priority: Some(1),
-                percentage: (reserve > 0 && self.paces.has_latency()).then(|| 100 - reserve),
+                percentage: (reserve > 0 && self.has_latency()).then(|| 100 - reserve),
             },
         };
         (class, mps_client)
+    }
+
+    /// Whether there is a latency program. One whose user has not the right costs nobody multiprocessors.
+    fn has_latency(&self) -> bool {
+        let clients = self.paces.say_latency().filter_map(|id| self.clients.get(&id));
+        let mut connected = clients.filter(|client| client.line.is_some());
+        connected.any(|client| self.accounts.class(client.uid, client.class()) == Class::Latency)
     }
 
     /// A client has come, perhaps from another `mgbd`.
@@ -44,6 +52,22 @@ impl Server {
         let client = self.clients.get(&id);
         if client.is_some_and(|client| !client.observer && client.class() == Class::Latency) {
             self.paces.arrive(id);
+        }
+    }
+
+    /// A client that runs says that it is a latency program from here on.
+    pub(crate) fn becomes_latency(&mut self, id: ClientId) -> Reply {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.observer) else {
+            return Reply::Unchanged;
+        };
+        client.becomes_latency();
+        let (uid, said) = (client.uid, client.class());
+        let class = self.accounts.class(uid, said);
+        self.notes_class(id);
+        if class == Class::Latency {
+            Reply::Done
+        } else {
+            Reply::Unchanged
         }
     }
 

@@ -1,0 +1,117 @@
+//! Classes of programs, as people say and see them.
+
+use std::path::{Path, PathBuf};
+
+use mgb_probe::Class;
+use mgb_probe::view::TaskView;
+use mgb_tests::node::PrivateNode;
+use mgb_tests::prefix::{bin, prefix};
+use mgb_tests::process::{RunningProgram, run};
+use mgb_tests::wait;
+
+/// Says that others wait for it, before its first call of CUDA or in the middle of its work, and works until a
+/// file is there.
+const SERVER: &str = r#"
+#include <cuda_runtime.h>
+#include <mgb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+__global__ void set(int *x, int to) { *x = to; }
+int main(int, char **arguments) {
+  bool early = strcmp(arguments[1], "early") == 0;
+  if (early) MGB_LATENCY();
+  int *x, result;
+  cudaMalloc(&x, 1 << 20);
+  for (int i = 0; access(arguments[2], F_OK) != 0; ++i) {
+    set<<<1, 1>>>(x, i);
+    usleep(3000);
+    cudaDeviceSynchronize();
+    cudaMemcpy(&result, x, sizeof result, cudaMemcpyDeviceToHost);
+    if (result != i) return 1;
+    if (!early && i > 5) MGB_LATENCY();
+    usleep(2000);
+  }
+  cudaFree(x);
+  puts("PASS");
+}
+"#;
+
+/// A node whose quotas are these, as one user's.
+fn node(quotas: &str) -> PrivateNode {
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
+    let quotas = node.write("quotas.toml", quotas);
+    node.start_mgbd_with("mgb", &["--quotas", quotas.to_str().unwrap()]);
+    node
+}
+
+fn server(node: &PrivateNode) -> PathBuf {
+    let source = node.write("server.cu", SERVER);
+    let program = node.folder().join("server");
+    let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1"]);
+    run(compile.arg(&source).arg("-o").arg(&program)).success();
+    program
+}
+
+fn start(node: &PrivateNode, program: &Path, when: &str) -> RunningProgram {
+    let until = node.folder().join("until");
+    let mut command = node.command(program, &[when, until.to_str().unwrap()]);
+    RunningProgram::start(command.env("MGB", "require"))
+}
+
+fn task_of(node: &PrivateNode, pid: u32) -> Option<TaskView> {
+    node.view().tasks.into_iter().find(|task| task.pid == pid)
+}
+
+#[test]
+fn a_program_says_in_its_source_that_others_wait_for_it() {
+    let node = node("");
+    let program = server(&node);
+    for when in ["early", "late"] {
+        let process = start(&node, &program, when);
+        wait::until("it is a latency program", || {
+            (task_of(&node, process.pid())?.class == Class::Latency).then_some(())
+        });
+        let status = run(&mut node.mgb(&["status"])).success();
+        assert!(status.contains("latency"), "{status}");
+        let until = node.write("until", "");
+        let ended = process.end();
+        assert!(ended.code() == 0 && ended.stderr.is_empty(), "{ended:?}");
+        std::fs::remove_file(until).unwrap();
+    }
+}
+
+#[test]
+fn whose_user_may_run_no_latency_programs_is_told_so_once() {
+    let node = node("[default]\nlatency = false\n");
+    let program = server(&node);
+    node.write("until", "");
+    for when in ["early", "late"] {
+        std::fs::remove_file(node.folder().join("until")).unwrap();
+        let process = start(&node, &program, when);
+        wait::until("it runs", || task_of(&node, process.pid()));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert_eq!(task_of(&node, process.pid()).unwrap().class, Class::Batch);
+        node.write("until", "");
+        let ended = process.end();
+        let told = ended.stderr.matches("may run no latency programs").count();
+        assert!(ended.code() == 0 && told == 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_compiler_without_mgb_makes_nothing_of_it() {
+    let node = PrivateNode::without_mgbd("1x64MiB");
+    let source = node.write(
+        "plain.c",
+        "#include <mgb.h>\nint main(void) { MGB_LATENCY(); return 0; }\n",
+    );
+    for position in [&["-pie", "-fPIE"], &["-no-pie", "-fno-pie"]] {
+        let program = node.folder().join("plain");
+        let mut compile = node.command("cc", position);
+        compile.arg("-I").arg(prefix().join("include"));
+        compile.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]);
+        run(compile.arg(&source).arg("-o").arg(&program)).success();
+        run(&mut node.command(&program, &[])).success();
+    }
+}
