@@ -68,6 +68,7 @@ pub fn note_own_percentage(own: Option<OsString>) {
 /// The driver is about to join MPS.
 fn join_mps(client: &Client) {
     rejoin_mps(client);
+    mps::tell(client);
 }
 
 /// Has the driver join MPS as a latency program, where the program has said that it is one since mgbd was first

@@ -25,6 +25,7 @@ pub mod fair;
 pub mod gpu_set;
 pub mod holder;
 pub mod journal;
+mod lacks;
 pub mod ledger;
 pub mod log;
 pub mod node;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use common::mps_daemon::{self, MpsDaemon};
 use common::raw::{Intruder, request};
 use common::{Daemon, GpuSetting, MIB, wait_for};
-use mgb_probe::wire::{ANSWERED, Op, Request};
+use mgb_probe::view::Lack;
+use mgb_probe::wire::{ANSWERED, JoinedMps, Op, Request};
 use mgb_probe::{BeginRequest, Class, Client, MpsClient};
 
 /// Not a test: what the others start as client processes.
@@ -265,4 +266,38 @@ fn who_has_not_the_right_costs_nobody_multiprocessors() {
     let refused = join(Class::Latency);
     assert_eq!(refused.hello().class, Some(Class::Batch));
     assert_eq!(join(Class::Batch).hello().mps_client.percentage, None);
+}
+
+#[test]
+fn what_programs_cannot_be_given_any_more_is_shown() {
+    let mut mps = MpsDaemon::new();
+    mps.start();
+    let start = |class| {
+        let client = Client::connect_as(&mps.daemon.socket(), class).unwrap();
+        client.begin(&BeginRequest::default()).unwrap();
+        let MpsClient { priority, percentage } = client.hello().mps_client;
+        client.published().joins_mps(JoinedMps {
+            priority: priority.map(|priority| priority as u8),
+            percentage: percentage.map(|percentage| percentage as u8),
+            ..JoinedMps::default()
+        });
+        client.published().context_made(0);
+        client
+    };
+    let early = Box::leak(Box::new(start(Class::Batch)));
+    mps.daemon.wait_view("nothing to say", |view| {
+        view.tasks.len() == 1 && view.tasks[0].lacks.is_empty()
+    });
+    let latency = start(Class::Latency);
+    let late = start(Class::Batch);
+    let view = mps.daemon.wait_view("a note", |view| {
+        view.tasks.iter().any(|task| !task.lacks.is_empty())
+    });
+    let lacks: Vec<&[Lack]> = view.tasks.iter().map(|task| task.lacks.as_slice()).collect();
+    assert_eq!(lacks, [&[Lack::AllMultiprocessors][..], &[], &[]]);
+    early.become_latency();
+    mps.daemon.wait_view("what came too late", |view| {
+        view.tasks[0].lacks == [Lack::LowPriority]
+    });
+    drop((latency, late));
 }

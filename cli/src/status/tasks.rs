@@ -3,7 +3,7 @@
 use mgb_command::table::{Table, span};
 use mgb_probe::Class;
 use mgb_probe::byte_size::Bytes;
-use mgb_probe::view::{TaskState, TaskView};
+use mgb_probe::view::{Lack, TaskState, TaskView};
 
 use crate::user;
 
@@ -65,6 +65,7 @@ pub(super) fn tasks(tasks: &[TaskView]) -> Table {
         Column::new("ends in", true, |task| due_of(task).1).if_any(tasks, has_deadline),
         Column::new("speed", true, speed_of).if_any(tasks, |task| task.speed.is_some()),
         Column::new("share", true, share_of).if_any(tasks, |task| task.share.is_some()),
+        Column::new("note", false, note_of).if_any(tasks, |task| !task.lacks.is_empty()),
         Column::new("task", false, |task| task.label.clone()),
     ];
     let shown: Vec<&Column> = columns.iter().filter(|column| column.is_shown).collect();
@@ -149,6 +150,27 @@ fn share_of(task: &TaskView) -> String {
     match task.share_due {
         Some(due) => format!("{} of {}", percent(share), percent(due)),
         None => percent(share),
+    }
+}
+
+/// What a task cannot be given any more.
+fn note_of(task: &TaskView) -> String {
+    match task.lacks.as_slice() {
+        [] => "-".to_owned(),
+        lacks => lacks.iter().map(lack).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn lack(lack: &Lack) -> &'static str {
+    match lack {
+        Lack::NoMps => "no MPS",
+        Lack::OutsideMps => "outside MPS",
+        Lack::NormalPriority => "normal priority",
+        Lack::LowPriority => "low priority",
+        Lack::AllMultiprocessors => "all multiprocessors",
+        Lack::SomeMultiprocessors => "some multiprocessors",
+        Lack::NoRight => "no right to latency",
+        Lack::Unknown => "unknown",
     }
 }
 

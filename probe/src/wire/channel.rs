@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
+use super::joined::JoinedMps;
 use super::order::OrderWords;
 use super::pace::PaceWords;
 use crate::class::Class;
@@ -53,6 +54,16 @@ impl PublishedWords {
         self.say_class(class.word());
     }
 
+    /// How the client says that it has joined MPS.
+    pub fn joined_mps(&self) -> Option<JoinedMps> {
+        JoinedMps::of_word(self.joined.load(Ordering::Relaxed))
+    }
+
+    /// The client says how it has joined MPS.
+    pub(crate) fn join_mps(&self, joined: JoinedMps) {
+        self.joined.store(joined.word(), Ordering::Relaxed);
+    }
+
     /// The word of the class is this one, whether a class has it or not.
     pub fn say_class(&self, word: u64) {
         self.class.store(word, Ordering::Relaxed);
@@ -70,7 +81,9 @@ pub struct PublishedWords {
     pub(crate) class: AtomicU64,
     /// Bit n: a process of the class that others wait for has work on GPU n.
     pub urgent: AtomicU64,
-    reserved: [AtomicU64; 4],
+    /// How the process has joined MPS: [`JoinedMps`].
+    joined: AtomicU64,
+    reserved: [AtomicU64; 3],
     /// Each GPU's own.
     pub gpus: [GpuWords; MAX_GPUS],
 }

@@ -14,6 +14,7 @@
 
 mod cell;
 mod channel;
+mod joined;
 pub mod offer;
 mod opening;
 pub mod order;
@@ -26,6 +27,7 @@ mod words;
 
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuTime, GpuWords, LEASES, MAX_GPUS, PublishedWords};
+pub use joined::JoinedMps;
 pub use opening::{
     CAP_OBSERVER, CHANGES_CLASS, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening,
     SECTION, VERSION, WITHDRAWS,

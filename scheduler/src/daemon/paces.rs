@@ -111,6 +111,11 @@ impl Paces {
         }
     }
 
+    /// Whether launches on the GPU are held because a latency program has work there.
+    pub(crate) fn is_held_for_latency(&self, gpu: u32) -> bool {
+        self.told.holds & 1u64.checked_shl(gpu).unwrap_or(0) != 0
+    }
+
     /// The part of what it does alone that a program was seen to do beside others.
     pub(crate) fn speed_of(&self, client: ClientId) -> Option<f64> {
         let (gpu, _) = self.busy.get(&client)?;

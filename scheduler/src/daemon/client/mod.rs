@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mgb_probe::Class;
-use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, JoinedMps, Order, Reply, Request, offer, state};
 
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
@@ -358,6 +358,18 @@ impl Client {
             self.channel().pace.set(holds, bounds);
             self.paced = (holds, holds | bounds);
         }
+    }
+
+    /// What it was told of its launches on the GPU: whether they are held, and whether what is in flight is
+    /// bounded.
+    pub(crate) fn is_paced(&self, gpu: u32) -> (bool, bool) {
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        (self.paced.0 & bit != 0, self.paced.1 & bit != 0)
+    }
+
+    /// How it says that it has joined MPS.
+    pub(crate) fn joined_mps(&self) -> Option<JoinedMps> {
+        self.channel().published.joined_mps()
     }
 
     /// Launches of its, as long as they are paced.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mgb_probe::view::TaskView;
+use mgb_probe::view::{PacedFor, TaskView, WaitView};
 use mgb_probe::wire::Reply;
 use mgb_probe::{Class, MpsClient};
 
@@ -11,6 +11,7 @@ use crate::broker::Broker;
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::server::Server;
+use crate::lacks::{KnownProgram, lacks};
 use crate::pace::LatencyProgram;
 
 /// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted
@@ -86,15 +87,48 @@ impl Server {
             .collect()
     }
 
-    /// Adds to tasks what their processes are, and for how long their launches were held.
-    pub(crate) fn show_paces(&self, tasks: &mut [TaskView]) {
+    /// The class that a client has.
+    fn class_of(&self, client: &Client) -> Class {
+        self.accounts.class(client.uid, client.class())
+    }
+
+    /// Adds to tasks and requests what their processes are, and what is asked of their launches.
+    pub(crate) fn show_paces(&self, tasks: &mut [TaskView], queue: &mut [WaitView]) {
         let clients = self.clients.values().filter(|client| !client.observer);
         let by_pid: BTreeMap<u32, &Client> = clients.map(|client| (client.pid, client)).collect();
+        let is_latency = |client: &&&Client| client.line.is_some() && self.class_of(client) == Class::Latency;
+        let latency = by_pid.values().filter(is_latency);
+        let beside = latency.fold(0, |set, client| set | contexts(&self.broker, client));
         for task in tasks {
-            if let Some(client) = by_pid.get(&task.pid) {
-                task.class = self.accounts.class(client.uid, client.class());
-                task.paused_ms = client.held().as_millis() as u64;
-                task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
+            let Some(client) = by_pid.get(&task.pid) else {
+                continue;
+            };
+            let bit = 1u64.checked_shl(task.gpu).unwrap_or(0);
+            let program = KnownProgram {
+                said: client.class(),
+                class: self.class_of(client),
+                joined: client.joined_mps(),
+                is_beside_latency: beside & bit != 0,
+            };
+            task.class = program.class;
+            task.lacks = lacks(
+                program,
+                self.hello.mps_pipe.is_some(),
+                self.config.latency_reserve,
+            );
+            task.pace = match client.is_paced(task.gpu) {
+                (true, _) if self.paces.is_held_for_latency(task.gpu) => Some(PacedFor::LatencyWork),
+                (true, _) => Some(PacedFor::Share),
+                (false, true) => Some(PacedFor::Bound),
+                (false, false) => None,
+            };
+            task.paused_ms = client.held().as_millis() as u64;
+            task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
+        }
+        for wait in queue {
+            if let Some(client) = by_pid.get(&wait.pid) {
+                wait.class = self.class_of(client);
+                wait.has_no_right = client.class() != wait.class;
             }
         }
     }

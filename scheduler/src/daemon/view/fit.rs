@@ -129,6 +129,8 @@ mod tests {
             time_ms: 1,
             most_time_ms: None,
             class: mgb_probe::Class::Batch,
+            lacks: Vec::new(),
+            pace: None,
             paused_ms: 0,
             speed: None,
             deadline_ms: None,
