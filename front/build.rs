@@ -230,15 +230,15 @@ const LARGE: u64 = 1 << 20;
 /// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and
 /// sets of one size if they are large.
 fn pace(function: &DriverFunction, stream: &str) -> String {
-    let paced = "mgb_core::pace::before_launch(crate::stream_activity::current_gpu);\n    ";
+    let paced = |what| format!("mgb_core::pace::before_{what}(crate::stream_activity::current_gpu);\n    ");
     let size = ["ByteCount", "N"]
         .iter()
         .find_map(|name| function.params.iter().position(|param| param.name == *name));
     if launch(function, stream).is_some() {
-        return paced.to_owned();
+        return paced("launch");
     }
     size.map_or_else(String::new, |at| {
-        format!("if a{at} >= {LARGE} {{\n    {paced}}}\n    ")
+        format!("if a{at} >= {LARGE} {{\n    {}}}\n    ", paced("copy"))
     })
 }
 

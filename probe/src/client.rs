@@ -421,6 +421,11 @@ impl Client {
         &self.cells.channel().pace
     }
 
+    /// Where a latency program counts how long its bursts take.
+    pub fn bursts(&self) -> &wire::BurstWords {
+        &self.cells.channel().bursts
+    }
+
     /// Says whether the process, which others wait for, has work on the GPU, and rings `mgbd`, if it has said
     /// otherwise before.
     pub fn set_urgent(&self, gpu: u32, is_urgent: bool) {

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::wire::{MAX_GPUS, PaceWords};
-use mgb_probe::{Class, Client};
+use mgb_probe::{Bursts, Class, Client};
 use parking_lot::Mutex;
 
-use crate::captures;
 use crate::driver::Driver;
+use crate::{captures, urgent};
 
 mod events;
 mod in_flight;
@@ -125,6 +125,13 @@ fn words() -> Option<&'static PaceWords> {
 /// and holds no lock.
 #[inline]
 pub fn before_launch(gpu: impl FnOnce() -> Option<u32>) {
+    urgent::approaches();
+    before_copy(gpu);
+}
+
+/// The same of a large copy or set.
+#[inline]
+pub fn before_copy(gpu: impl FnOnce() -> Option<u32>) {
     if let Some(words) = words()
         && words.is_any()
     {
@@ -159,10 +166,15 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
     }
 }
 
-/// What the trace is to say: the class of the process, and the nanoseconds for which its launches were held.
-pub fn for_trace(client: &Client) -> (Class, u64) {
+/// What the trace is to say: the class of the process, the nanoseconds for which its launches were held, and how
+/// long its bursts took.
+pub fn for_trace(client: &Client) -> (Class, u64, Option<Bursts>) {
     let paused = client.pace().held().as_nanos();
-    (client.class(), u64::try_from(paused).unwrap_or(u64::MAX))
+    (
+        client.class(),
+        u64::try_from(paused).unwrap_or(u64::MAX),
+        client.bursts().bursts(),
+    )
 }
 
 /// Something was launched: `key` tells kernels and their grids apart, by the times that they take.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bursts::Bursts;
 use crate::class::Class;
 use crate::lenient::{Grows, may_be_word, word, words};
 use crate::limited::Limited;
@@ -90,6 +91,9 @@ pub struct TaskView {
         deserialize_with = "may_be_word"
     )]
     pub pace: Option<PacedFor>,
+    /// Of a latency program: how long it took from its first launch until it had synchronised, as it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Bursts>,
     /// Milliseconds for which its process says that launches of its were held, for programs that others wait
     /// for.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::burst_words::BurstWords;
 use super::cell::Cell;
 use super::joined::JoinedMps;
 use super::order::OrderWords;
@@ -41,6 +42,8 @@ pub struct Channel {
     pub cells: [Cell; CELLS],
     /// What `mgbd` says of the client's launches.
     pub pace: PaceWords,
+    /// How long the client's bursts take, as a latency program.
+    pub bursts: BurstWords,
 }
 
 impl PublishedWords {
@@ -172,7 +175,7 @@ const _: () = {
     assert!(size_of::<GpuWords>() == 64);
     assert!(size_of::<OrderWords>() == 64);
     assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
-    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320 + 64);
+    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320 + 64 + 832);
     assert!(size_of::<Channel>() <= super::opening::CHANNEL_BYTES);
     assert!(std::mem::offset_of!(Channel, published) == 256);
     assert!(std::mem::offset_of!(Channel, cells) == 4416);

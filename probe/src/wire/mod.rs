@@ -12,6 +12,7 @@
 //!
 //! Changing the layout or the meaning of anything here changes [`VERSION`].
 
+mod burst_words;
 mod cell;
 mod channel;
 mod joined;
@@ -25,6 +26,7 @@ pub mod state;
 mod text;
 mod words;
 
+pub use burst_words::BurstWords;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuTime, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use joined::JoinedMps;

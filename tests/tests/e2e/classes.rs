@@ -115,3 +115,60 @@ fn a_compiler_without_mgb_makes_nothing_of_it() {
         run(&mut node.command(&program, &[])).success();
     }
 }
+
+#[test]
+fn people_see_how_long_bursts_take_and_for_whom_others_are_held() {
+    let node = node("");
+    let program = server(&node);
+    // It begins before the latency program, and launches all the time.
+    let batch = phases(&node);
+    wait::until("it runs", || task_of(&node, batch.pid()));
+    let trace = node.folder().join("trace");
+    let until = node.folder().join("until");
+    let mut command = node.command(&program, &["early", until.to_str().unwrap()]);
+    let latency = RunningProgram::start(command.env("MGB", "require").env("MGB_TRACE", &trace));
+    let bursts = wait::until("twenty bursts", || {
+        let bursts = task_of(&node, latency.pid())?.latency?;
+        (bursts.count >= 20).then_some(bursts)
+    });
+    assert!(0 < bursts.p50_us && bursts.p50_us <= bursts.p99_us, "{bursts:?}");
+    let held = wait::until("a hold", || {
+        task_of(&node, batch.pid()).filter(|task| task.paused_ms > 0)
+    });
+    assert!(held.latency.is_none() && held.pace.is_some(), "{held:?}");
+    let status = run(&mut node.mgb(&["status"])).success();
+    for head in ["p50", "p99", "note", "no MPS"] {
+        assert!(status.contains(head), "{head}: {status}");
+    }
+    node.write("until", "");
+    assert_eq!(latency.end().code(), 0);
+    let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    assert!(line["latency"]["count"].as_u64() >= Some(20), "{line}");
+    batch.signal(rustix::process::Signal::TERM);
+    batch.end();
+}
+
+/// A program that holds more than half of the GPU, and launches again and again.
+fn phases(node: &PrivateNode) -> RunningProgram {
+    let program = mgb_tests::built::program("phases");
+    let mut command = node.command(&program, &["40", "1000000", "2", "wait", "2", "8"]);
+    RunningProgram::start(command.env("MGB", "require"))
+}
+
+#[test]
+fn a_batch_shows_how_long_bursts_of_its_jobs_took() {
+    let node = node("");
+    let program = server(&node);
+    let until = node.folder().join("until").display().to_string();
+    let job = format!(
+        "sh: (sleep 1; touch {until}) & exec {} early {until}\n",
+        program.display()
+    );
+    let jobs = node.write("jobs.txt", &job);
+    let summary = run(node.mgb(&["batch", "-j", "1", "--json"]).arg(&jobs)).success();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert!(
+        summary["jobs"][0]["latency"]["count"].as_u64() > Some(1),
+        "{summary}"
+    );
+}

@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mgb_probe::Class;
 use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, JoinedMps, Order, Reply, Request, offer, state};
+use mgb_probe::{Bursts, Class};
 
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
@@ -370,6 +370,11 @@ impl Client {
     /// How it says that it has joined MPS.
     pub(crate) fn joined_mps(&self) -> Option<JoinedMps> {
         self.channel().published.joined_mps()
+    }
+
+    /// How long it says that its bursts took, as a latency program.
+    pub(crate) fn bursts(&self) -> Option<Bursts> {
+        self.channel().bursts.bursts()
     }
 
     /// Launches of its, as long as they are paced.

@@ -122,6 +122,7 @@ impl Server {
                 (false, true) => Some(PacedFor::Bound),
                 (false, false) => None,
             };
+            task.latency = client.bursts().filter(|_| task.class == Class::Latency);
             task.paused_ms = client.held().as_millis() as u64;
             task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
         }

@@ -131,6 +131,7 @@ mod tests {
             class: mgb_probe::Class::Batch,
             lacks: Vec::new(),
             pace: None,
+            latency: None,
             paused_ms: 0,
             speed: None,
             deadline_ms: None,
