@@ -140,12 +140,59 @@ fn people_see_how_long_bursts_take_and_for_whom_others_are_held() {
     for head in ["p50", "p99", "note", "no MPS"] {
         assert!(status.contains(head), "{head}: {status}");
     }
+    let why = |pid: u32| run(&mut node.mgb(&["why", &pid.to_string()])).success();
+    let told = why(batch.pid());
+    assert!(
+        told.contains(&format!("process {}", latency.pid())) && told.contains("held for"),
+        "{told}"
+    );
+    assert!(
+        told.contains("class      batch") && told.contains("on GPU 0"),
+        "{told}"
+    );
+    let told = why(latency.pid());
+    assert!(
+        told.contains("class      latency") && told.contains(" bursts, "),
+        "{told}"
+    );
+    assert!(told.contains("lacks      priority over others"), "{told}");
+    let json = run(&mut node.mgb(&["why", "--json", &latency.pid().to_string()])).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["tasks"][0]["lacks"][0], "no_mps");
+    assert!(json["tasks"][0]["latency"]["p99_us"].as_u64() > Some(0), "{json}");
+    let nobody = run(&mut node.mgb(&["why", &std::process::id().to_string()]));
+    assert!(nobody.code() == 1 && !nobody.stderr.is_empty(), "{nobody:?}");
     node.write("until", "");
     assert_eq!(latency.end().code(), 0);
     let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
     assert!(line["latency"]["count"].as_u64() >= Some(20), "{line}");
     batch.signal(rustix::process::Signal::TERM);
     batch.end();
+}
+
+#[test]
+fn people_see_why_a_program_waits() {
+    let node = node("");
+    let first = phases(&node);
+    wait::until("it runs", || task_of(&node, first.pid()));
+    let second = phases(&node);
+    wait::until("the other waits", || {
+        node.view()
+            .queue
+            .iter()
+            .any(|wait| wait.pid == second.pid())
+            .then_some(())
+    });
+    let told = run(&mut node.mgb(&["why", &second.pid().to_string()])).success();
+    let holder = format!("held by process {}", first.pid());
+    assert!(
+        told.contains("waits      to begin since ") && told.contains(&holder),
+        "{told}"
+    );
+    for process in [first, second] {
+        process.signal(rustix::process::Signal::TERM);
+        process.end();
+    }
 }
 
 /// A program that holds more than half of the GPU, and launches again and again.
