@@ -60,7 +60,7 @@ fn load() -> Result<Driver, String> {
 /// What the program's environment said of its percentage of the multiprocessors, before this library did.
 static OWN_PERCENTAGE: OnceLock<Option<OsString>> = OnceLock::new();
 
-/// Notes that.
+/// Notes what that was, the first time.
 pub fn note_own_percentage(own: Option<OsString>) {
     let _ = OWN_PERCENTAGE.set(own);
 }

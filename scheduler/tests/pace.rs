@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use common::mps_daemon::{self, MpsDaemon};
 use common::raw::{Intruder, request};
 use common::{Daemon, GpuSetting, MIB, wait_for};
-use mgb_probe::view::Lack;
-use mgb_probe::wire::{ANSWERED, JoinedMps, Op, Request};
+use mgb_probe::view::{Lack, NodeView};
+use mgb_probe::wire::{ANSWERED, Op, Request};
 use mgb_probe::{BeginRequest, Class, Client, MpsClient};
 
 /// Not a test: what the others start as client processes.
@@ -175,10 +175,6 @@ fn a_program_that_runs_becomes_a_latency_program() {
     latency.set_urgent(0, false);
     program.set_urgent(1, true);
     wait_for("a hold for it", || is_held(&batch, 1));
-    daemon.wait_view("its class", |view| {
-        let tasks = view.tasks.iter().filter(|task| task.class == Class::Latency);
-        tasks.count() == 4
-    });
     program.set_urgent(1, false);
 }
 
@@ -224,9 +220,6 @@ fn a_word_that_changes_all_the_time_makes_no_latency_program() {
     other.until("granted");
     other.finish();
     wait_for("a hold of it", || channel.pace.hold(0).is_some());
-    let view = daemon.view();
-    let classes: Vec<Class> = view.tasks.iter().map(|task| task.class).collect();
-    assert_eq!(classes.iter().filter(|class| **class == Class::Batch).count(), 1);
 }
 
 #[test]
@@ -272,32 +265,32 @@ fn who_has_not_the_right_costs_nobody_multiprocessors() {
 fn what_programs_cannot_be_given_any_more_is_shown() {
     let mut mps = MpsDaemon::new();
     mps.start();
-    let start = |class| {
-        let client = Client::connect_as(&mps.daemon.socket(), class).unwrap();
-        client.begin(&BeginRequest::default()).unwrap();
-        let MpsClient { priority, percentage } = client.hello().mps_client;
-        client.published().joins_mps(JoinedMps {
-            priority: priority.map(|priority| priority as u8),
-            percentage: percentage.map(|percentage| percentage as u8),
-            ..JoinedMps::default()
-        });
-        client.published().context_made(0);
-        client
+    let daemon = &mps.daemon;
+    let noted = |view: &NodeView, pid: u32| {
+        let task = view.tasks.iter().find(|task| task.pid == pid);
+        task.map(|task| task.lacks.clone())
     };
-    let early = Box::leak(Box::new(start(Class::Batch)));
-    mps.daemon.wait_view("nothing to say", |view| {
-        view.tasks.len() == 1 && view.tasks[0].lacks.is_empty()
+    let mut early = daemon.client("begin 10 map 10 joins 1 0 say up await latency say late sleep 60000");
+    early.until("up");
+    let own = early.child.id();
+    daemon.wait_view("nothing to say", |view| noted(view, own) == Some(vec![]));
+    let mut latency = daemon.latency_client("begin 10 map 10 joins 0 0 say up sleep 60000");
+    latency.until("up");
+    daemon.wait_view("a note", |view| {
+        noted(view, own) == Some(vec![Lack::AllMultiprocessors])
     });
-    let latency = start(Class::Latency);
-    let late = start(Class::Batch);
-    let view = mps.daemon.wait_view("a note", |view| {
-        view.tasks.iter().any(|task| !task.lacks.is_empty())
+    let mut beside = daemon.client("begin 10 map 10 joins 1 90 say up sleep 60000");
+    beside.until("up");
+    let (second, third) = (latency.child.id(), beside.child.id());
+    let has_none =
+        |view: &NodeView| [second, third].map(|pid| noted(view, pid)) == [Some(vec![]), Some(vec![])];
+    daemon.wait_view("nothing to say of the others", has_none);
+    daemon.go();
+    early.until("late");
+    daemon.wait_view("what came too late", |view| {
+        noted(view, own) == Some(vec![Lack::LowPriority])
     });
-    let lacks: Vec<&[Lack]> = view.tasks.iter().map(|task| task.lacks.as_slice()).collect();
-    assert_eq!(lacks, [&[Lack::AllMultiprocessors][..], &[], &[]]);
-    early.become_latency();
-    mps.daemon.wait_view("what came too late", |view| {
-        view.tasks[0].lacks == [Lack::LowPriority]
-    });
-    drop((latency, late));
+    for mut process in [early, latency, beside] {
+        process.kill();
+    }
 }

@@ -2,10 +2,10 @@
 
 use mgb_command::table::span;
 
-use super::reason::{Reason, Subject};
+use super::reason::{ReasonLine, ReasonSubject};
 
 /// When a result is wanted and expected, where anybody wants it at a time.
-pub(super) fn deadline(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> Option<Reason> {
+pub(super) fn deadline(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> Option<ReasonLine> {
     let deadline = deadline_ms?;
     let due = match deadline {
         ms if ms < 0 => format!("it was to have ended {} ago", span(ms.unsigned_abs())),
@@ -23,5 +23,5 @@ pub(super) fn deadline(deadline_ms: Option<i64>, ends_ms: Option<u64>) -> Option
             format!("{due}, and is expected to end in {}: {verdict}", span(ends))
         }
     };
-    Some(Reason::new(Subject::Deadline, text))
+    Some(ReasonLine::new(ReasonSubject::Deadline, text))
 }

@@ -4,23 +4,23 @@ use mgb_command::table::span;
 use mgb_probe::Class;
 use mgb_probe::view::{Lack, NodeView, PacedFor, TaskView};
 
-use super::reason::{Reason, Subject, named};
+use super::reason::{ReasonLine, ReasonSubject, named};
 
 /// Who is held for whom, what a process has of the GPU's time, and what it lacks.
-pub(super) fn reasons(view: &NodeView, task: &TaskView) -> Vec<Reason> {
-    let held = held(view, task).map(|text| Reason::new(Subject::Held, text));
-    let share = share(task).map(|text| Reason::new(Subject::Share, text));
+pub(super) fn reasons(view: &NodeView, task: &TaskView) -> Vec<ReasonLine> {
+    let held = held(view, task).map(|text| ReasonLine::new(ReasonSubject::Held, text));
+    let share = share(task).map(|text| ReasonLine::new(ReasonSubject::Share, text));
     let lacks = task
         .lacks
         .iter()
-        .map(|lack| Reason::new(Subject::Lacks, long(lack)));
+        .map(|lack| ReasonLine::new(ReasonSubject::Lacks, long(lack)));
     let latency = task.latency.map(|bursts| {
         let text = format!(
             "from the first launch until it had synchronised {} us at most in half of its {} bursts, {} us in 99 of \
              100, by its own word",
             bursts.p50_us, bursts.count, bursts.p99_us
         );
-        Reason::new(Subject::Latency, text)
+        ReasonLine::new(ReasonSubject::Latency, text)
     });
     held.into_iter()
         .chain(share)
@@ -108,7 +108,7 @@ fn share(task: &TaskView) -> Option<String> {
 }
 
 /// The class of a process, and why it has that.
-pub(super) fn class(class: Class, tasks: &[&TaskView], has_no_right: bool) -> Reason {
+pub(super) fn class(class: Class, tasks: &[&TaskView], has_no_right: bool) -> ReasonLine {
     let has_no_right = has_no_right || tasks.iter().any(|task| task.lacks.contains(&Lack::NoRight));
     let text = match class {
         Class::Latency => "latency: it says that others wait for it, and its user may run such programs",
@@ -119,7 +119,7 @@ pub(super) fn class(class: Class, tasks: &[&TaskView], has_no_right: bool) -> Re
             "batch: it does not say that others wait for it (`mgb run --latency`, `MGB_LATENCY()`)"
         }
     };
-    Reason::new(Subject::Class, text)
+    ReasonLine::new(ReasonSubject::Class, text)
 }
 
 fn long(lack: &Lack) -> &'static str {

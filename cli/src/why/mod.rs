@@ -16,7 +16,7 @@ use mgb_probe::view::{NodeView, TaskView, WaitView};
 use mgb_probe::{Class, Client, socket_path};
 use serde::Serialize;
 
-use self::reason::Reason;
+use self::reason::ReasonLine;
 use crate::user;
 
 const HELP: &str = "\
@@ -39,13 +39,13 @@ pub struct Args {
 
 /// What is known of a process, and what follows from it. Scripts read it.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct ExplainedProcess<'a> {
     /// Of this document.
     version: u32,
     pid: u32,
     uid: u32,
     class: Class,
-    reasons: Vec<Reason>,
+    reasons: Vec<ReasonLine>,
     tasks: Vec<&'a TaskView>,
     waits: Vec<&'a WaitView>,
 }
@@ -72,7 +72,12 @@ pub fn run(args: &Args) -> CommandResult {
 }
 
 /// What is known of a process, for this user, where tasks are served in this order.
-fn answer<'a>(view: &'a NodeView, queue: &str, pid: u32, reader: u32) -> anyhow::Result<Answer<'a>> {
+fn explain<'a>(
+    view: &'a NodeView,
+    queue: &str,
+    pid: u32,
+    reader: u32,
+) -> anyhow::Result<ExplainedProcess<'a>> {
     let tasks: Vec<&TaskView> = view.tasks.iter().filter(|task| task.pid == pid).collect();
     let waits: Vec<&WaitView> = view.queue.iter().filter(|wait| wait.pid == pid).collect();
     let suspended = view.suspended.iter().find(|one| one.pid == pid);
@@ -110,7 +115,7 @@ fn answer<'a>(view: &'a NodeView, queue: &str, pid: u32, reader: u32) -> anyhow:
     let has_no_right = waits.iter().any(|wait| wait.has_no_right);
     reasons.push(held::class(class, &tasks, has_no_right));
     reasons.dedup();
-    Ok(Answer {
+    Ok(ExplainedProcess {
         version: 1,
         pid,
         uid,
@@ -165,7 +170,7 @@ fn descends(pid: u32, from: u32) -> bool {
     above.any(|pid| pid == from)
 }
 
-fn text(answer: &Answer<'_>) -> String {
+fn text(answer: &ExplainedProcess<'_>) -> String {
     let labels = answer.tasks.iter().map(|task| task.label.as_str());
     let labels = labels.chain(answer.waits.iter().map(|wait| wait.label.as_str()));
     let labels: BTreeSet<&str> = labels.filter(|label| !label.is_empty()).collect();

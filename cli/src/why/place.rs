@@ -6,10 +6,10 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{NodeView, TaskState, TaskView};
 
 use super::due::deadline;
-use super::reason::{Reason, Subject};
+use super::reason::{ReasonLine, ReasonSubject};
 
 /// Where a task is, by which rule, what its memory does there, and when it is to end.
-pub(super) fn reasons(view: &NodeView, task: &TaskView) -> Vec<Reason> {
+pub(super) fn reasons(view: &NodeView, task: &TaskView) -> Vec<ReasonLine> {
     let label = if task.label.is_empty() {
         String::new()
     } else {
@@ -21,8 +21,8 @@ pub(super) fn reasons(view: &NodeView, task: &TaskView) -> Vec<Reason> {
         span(task.age_ms),
         rule(view, task)
     );
-    let memory = memory(task).map(|text| Reason::new(Subject::Memory, text));
-    let place = Some(Reason::new(Subject::Place, place));
+    let memory = memory(task).map(|text| ReasonLine::new(ReasonSubject::Memory, text));
+    let place = Some(ReasonLine::new(ReasonSubject::Place, place));
     let due = deadline(task.deadline_ms, task.ends_ms);
     [place, memory, due].into_iter().flatten().collect()
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What a reason is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Subject {
+pub(super) enum ReasonSubject {
     Waits,
     Suspended,
     Place,
@@ -18,33 +18,33 @@ pub(super) enum Subject {
     Deadline,
 }
 
-impl Subject {
+impl ReasonSubject {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Subject::Waits => "waits",
-            Subject::Suspended => "suspended",
-            Subject::Place => "place",
-            Subject::Memory => "memory",
-            Subject::Held => "held",
-            Subject::Share => "share",
-            Subject::Class => "class",
-            Subject::Lacks => "lacks",
-            Subject::Latency => "latency",
-            Subject::Deadline => "deadline",
+            ReasonSubject::Waits => "waits",
+            ReasonSubject::Suspended => "suspended",
+            ReasonSubject::Place => "place",
+            ReasonSubject::Memory => "memory",
+            ReasonSubject::Held => "held",
+            ReasonSubject::Share => "share",
+            ReasonSubject::Class => "class",
+            ReasonSubject::Lacks => "lacks",
+            ReasonSubject::Latency => "latency",
+            ReasonSubject::Deadline => "deadline",
         }
     }
 }
 
 /// A sentence on one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Reason {
-    pub(super) about: Subject,
+pub(super) struct ReasonLine {
+    pub(super) about: ReasonSubject,
     pub(super) text: String,
 }
 
-impl Reason {
-    pub(super) fn new(about: Subject, text: impl Into<String>) -> Reason {
-        Reason {
+impl ReasonLine {
+    pub(super) fn new(about: ReasonSubject, text: impl Into<String>) -> ReasonLine {
+        ReasonLine {
             about,
             text: text.into(),
         }

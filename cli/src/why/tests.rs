@@ -1,7 +1,7 @@
 use mgb_probe::Bursts;
 use mgb_probe::view::{HeldBack, Lack, PacedFor, SuspendedView, TaskState};
 
-use super::reason::Subject;
+use super::reason::ReasonSubject;
 use super::*;
 
 /// Two processes on the first GPU, one that waits, and one that waits behind it.
@@ -33,7 +33,7 @@ fn view() -> NodeView {
 }
 
 fn said(view: &NodeView, pid: u32) -> String {
-    text(&answer(view, "largest", pid, 7).unwrap())
+    text(&explain(view, "largest", pid, 7).unwrap())
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn people_see_of_what_class_a_program_is_and_what_it_gives() {
         p50_us: 480,
         p99_us: 560,
     });
-    let text = text(&answer(&view, "largest", 11, 0).unwrap());
+    let text = text(&explain(&view, "largest", 11, 0).unwrap());
     assert!(
         text.contains("class      latency") && text.contains("480 us at most in half of its 90"),
         "{text}"
@@ -117,8 +117,8 @@ fn people_see_of_what_class_a_program_is_and_what_it_gives() {
 #[test]
 fn scripts_see_subjects_and_what_they_are_about() {
     let view = view();
-    let answer = answer(&view, "largest", 13, 7).unwrap();
-    assert_eq!(answer.reasons[0].about, Subject::Waits);
+    let answer = explain(&view, "largest", 13, 7).unwrap();
+    assert_eq!(answer.reasons[0].about, ReasonSubject::Waits);
     let json = serde_json::to_value(&answer).unwrap();
     assert_eq!(
         (&json["version"], &json["pid"], &json["class"]),
@@ -131,7 +131,7 @@ fn scripts_see_subjects_and_what_they_are_about() {
 #[test]
 fn who_is_another_users_or_nobody_is_an_error() {
     let mut view = view();
-    let why = |view: &NodeView, pid, reader| answer(view, "largest", pid, reader).unwrap_err().to_string();
+    let why = |view: &NodeView, pid, reader| explain(view, "largest", pid, reader).unwrap_err().to_string();
     assert!(
         why(&view, 11, 7).contains("process 11 is "),
         "{}",
@@ -149,7 +149,7 @@ fn the_parent_of_a_process_that_is_known_is_pointed_to_it() {
     let mut view = view();
     view.tasks[0].pid = std::process::id();
     let parent = parent(std::process::id()).unwrap();
-    let why = answer(&view, "largest", parent, 7).unwrap_err().to_string();
+    let why = explain(&view, "largest", parent, 7).unwrap_err().to_string();
     assert!(
         why.contains(&format!("`mgb why {}`", std::process::id())),
         "{why}"

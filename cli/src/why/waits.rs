@@ -6,13 +6,13 @@ use mgb_probe::byte_size::Bytes;
 use mgb_probe::view::{GpuView, HeldBack, NodeView, SuspendedView, TaskView, WaitView, WaitsFor};
 
 use super::due::deadline;
-use super::reason::{Reason, Subject, named};
+use super::reason::{ReasonLine, ReasonSubject, named};
 
 /// How many of those in the way are named.
 const MAX_NAMED: usize = 4;
 
 /// What a request waits for, and behind whom.
-pub(super) fn reasons(view: &NodeView, queue: &str, wait: &WaitView) -> Vec<Reason> {
+pub(super) fn reasons(view: &NodeView, queue: &str, wait: &WaitView) -> Vec<ReasonLine> {
     let what = if wait.growth { "for more room" } else { "to begin" };
     let place = wait.gpu.map_or("any GPU".to_owned(), |gpu| format!("GPU {gpu}"));
     let mut texts = vec![format!(
@@ -28,7 +28,9 @@ pub(super) fn reasons(view: &NodeView, queue: &str, wait: &WaitView) -> Vec<Reas
             texts.extend(behind(view, queue, wait));
         }
     }
-    let reasons = texts.into_iter().map(|text| Reason::new(Subject::Waits, text));
+    let reasons = texts
+        .into_iter()
+        .map(|text| ReasonLine::new(ReasonSubject::Waits, text));
     let due = deadline(wait.deadline_ms, wait.ends_ms);
     reasons.chain(due).collect()
 }
@@ -190,7 +192,7 @@ fn behind(view: &NodeView, queue: &str, wait: &WaitView) -> Option<String> {
 }
 
 /// That a person has suspended the process.
-pub(super) fn suspended(one: &SuspendedView) -> Reason {
+pub(super) fn suspended(one: &SuspendedView) -> ReasonLine {
     let with = if one.whole_job { " with its job" } else { "" };
     let text = format!(
         "by a person{with}, {} ago, until `mgb resume {}`: {} of it in host memory",
@@ -198,5 +200,5 @@ pub(super) fn suspended(one: &SuspendedView) -> Reason {
         one.pid,
         Bytes(one.evicted_bytes.iter().copied().fold(0, u64::saturating_add))
     );
-    Reason::new(Subject::Suspended, text)
+    ReasonLine::new(ReasonSubject::Suspended, text)
 }
