@@ -9,7 +9,7 @@ use common::mps_daemon::{self, MpsDaemon};
 use common::raw::{Intruder, request};
 use common::{Daemon, GpuSetting, MIB, wait_for};
 use mgb_probe::view::{Lack, NodeView};
-use mgb_probe::wire::{ANSWERED, Op, Request};
+use mgb_probe::wire::{ANSWERED, CAP_OBSERVER, IDLE, Op, Reply, Request};
 use mgb_probe::{BeginRequest, Class, Client, MpsClient};
 
 /// Not a test: what the others start as client processes.
@@ -220,6 +220,29 @@ fn a_word_that_changes_all_the_time_makes_no_latency_program() {
     other.until("granted");
     other.finish();
     wait_for("a hold of it", || channel.pace.hold(0).is_some());
+}
+
+#[test]
+fn who_only_looks_becomes_no_latency_program_however_often_it_says_so() {
+    let daemon = Daemon::start(setting());
+    let batch = client(&daemon, Class::Batch);
+    let observer = Intruder::open(&daemon.socket(), CAP_OBSERVER).unwrap();
+    let channel = observer.channel();
+    for _ in 0..100 {
+        channel.cells[0].state.store(IDLE, Ordering::Release);
+        observer.post(0, &request(Op::BecomeLatency, 0, 0));
+        wait_for("an answer", || {
+            channel.cells[0].state.load(Ordering::Acquire) == ANSWERED
+        });
+        assert_eq!(Reply::decode(&channel.cells[0]), Some(Reply::Unchanged));
+    }
+    channel.published.contexts.store(u64::MAX, Ordering::Release);
+    channel.published.urgent.store(u64::MAX, Ordering::Release);
+    observer.ring();
+    let mut other = daemon.client("begin 10 map 10 unmap 10 end");
+    other.until("granted");
+    other.finish();
+    assert!(!batch.pace().is_any());
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> CommandResult {
         .map_err(daemon::way_out)
         .code(exit::NODE)?;
     let view = client.status().code(exit::NODE)?;
-    let answer = answer(
+    let answer = explain(
         &view,
         &client.hello().queue,
         args.pid,

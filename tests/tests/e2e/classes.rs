@@ -67,6 +67,8 @@ fn task_of(node: &PrivateNode, pid: u32) -> Option<TaskView> {
 fn a_program_says_in_its_source_that_others_wait_for_it() {
     let node = node("");
     let program = server(&node);
+    let explained = run(node.mgb(&["explain"]).arg(&program)).success();
+    assert!(explained.contains("1 task (1 static, 0 lazy)"), "{explained}");
     for when in ["early", "late"] {
         let process = start(&node, &program, when);
         wait::until("it is a latency program", || {
@@ -79,6 +81,39 @@ fn a_program_says_in_its_source_that_others_wait_for_it() {
         assert!(ended.code() == 0 && ended.stderr.is_empty(), "{ended:?}");
         std::fs::remove_file(until).unwrap();
     }
+}
+
+/// Begins tasks by hand; the second one says what the process is.
+const BY_HAND: &str = r#"
+#include <mgb.h>
+#include <unistd.h>
+int main(int, char **arguments) {
+  mgb_need need = {sizeof need, 0, 1 << 20};
+  mgb_task first = mgb_task_begin(0, &need);
+  need.flags = MGB_NEED_LATENCY;
+  mgb_task second = mgb_task_begin(0, &need);
+  while (access(arguments[1], F_OK) != 0) usleep(2000);
+  mgb_task_end(second);
+  mgb_task_end(first);
+}
+"#;
+
+#[test]
+fn a_flag_of_a_need_says_the_same() {
+    let node = node("");
+    let source = node.write("by_hand.cu", BY_HAND);
+    let program = node.folder().join("by_hand");
+    let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90"]);
+    run(compile.arg(&source).arg("-o").arg(&program)).success();
+    let until = node.folder().join("until");
+    let mut command = node.command(&program, &[until.to_str().unwrap()]);
+    let process = RunningProgram::start(command.env("MGB", "require"));
+    wait::until("both tasks are a latency program's", || {
+        let tasks = node.view().tasks;
+        (tasks.len() == 2 && tasks.iter().all(|task| task.class == Class::Latency)).then_some(())
+    });
+    node.write("until", "");
+    assert_eq!(process.end().code(), 0);
 }
 
 #[test]
