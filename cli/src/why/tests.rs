@@ -50,7 +50,7 @@ fn people_see_why_a_program_waits() {
     // A drained GPU is none that it could go to, and what goes first is behind nobody.
     let text = said(&view(), 12);
     assert!(
-        !text.contains("GPU 1") && text.contains("beside 1 request that waits"),
+        !text.contains("GPU 1") && text.contains("1 other request in the queue"),
         "{text}"
     );
 }

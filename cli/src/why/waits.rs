@@ -180,12 +180,12 @@ fn behind(view: &NodeView, queue: &str, wait: &WaitView) -> Option<String> {
         .join(", ");
     Some(match before.len() {
         0 => format!(
-            "beside {} that wait; order of the queue: {queue}",
-            plural(others, "request")
+            "{} in the queue; order of the queue: {queue}",
+            plural(others, "other request")
         ),
         count if count > MAX_NAMED => format!(
-            "behind {named} and {} that wait; order of the queue: {queue}",
-            plural(count - MAX_NAMED, "other")
+            "behind {named} and {}; order of the queue: {queue}",
+            plural(count - MAX_NAMED, "other request")
         ),
         _ => format!("behind {named}; order of the queue: {queue}"),
     })
