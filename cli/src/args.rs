@@ -7,7 +7,7 @@ use mgb_slurm::{cluster, submit};
 
 use crate::{
     batch, bench, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status, stop_mgbd,
-    suspend,
+    suspend, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -22,6 +22,7 @@ Start here:
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
+  mgb why PID                   see why a program waits, is held, or runs where it does
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
   mgb move PID GPU              have a running program go on, on another GPU
   mgb drain GPU                 keep new programs off a GPU until `mgb drain GPU --end`
@@ -74,6 +75,7 @@ pub enum Command {
     Run(run::Args),
     Batch(batch::Args),
     Status(status::Args),
+    Why(why::Args),
     Quota(quota::Args),
     Suspend(suspend::Suspend),
     Resume(suspend::Resume),

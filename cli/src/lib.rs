@@ -43,6 +43,7 @@ mod suspend;
 mod user;
 mod wait_evicted;
 mod waits;
+mod why;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -92,6 +93,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Run(args) => ("mgb run", run::run(&args)),
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
+        Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),
         Command::Doctor(args) => ("mgb doctor", doctor::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),

@@ -5,6 +5,7 @@ mod render;
 mod tasks;
 
 pub use render::kind;
+pub use tasks::latency_cells;
 
 use mgb_command::daemon;
 use mgb_command::exit::{self, CommandResult, WithCode};

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mgb_abi::error::Code;
-use mgb_probe::Hello;
+use mgb_probe::wire::JoinedMps;
+use mgb_probe::{Client, Hello};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, ReadCache, ReadRef, elf};
 
@@ -81,6 +82,21 @@ pub fn variables(
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Tells mgbd how the process joins MPS: called once its environment is as the driver is to find it.
+pub fn tell(client: &Client) {
+    if client.hello().mps_pipe.is_none() {
+        return;
+    }
+    let number = |name| std::env::var(name).ok()?.trim().parse::<f64>().ok();
+    let (percentage, given) = (number(PERCENTAGE), client.mps_client().percentage);
+    client.published().joins_mps(JoinedMps {
+        is_outside: why_outside().is_some(),
+        priority: number(PRIORITY).map(|number| number as u8),
+        percentage: percentage.map(|number| number as u8),
+        is_own: percentage.is_some_and(|own| given.is_none_or(|given| own < f64::from(given))),
+    });
 }
 
 /// What people are told once about a process that stays outside.

@@ -65,6 +65,21 @@ pub unsafe extern "C" fn mgb_front_take_over(reason: *const c_char) -> c_int {
     c_int::from(left)
 }
 
+/// The program says that others wait for it: its own code, where it was not built with MGB, or MGB's runtime for
+/// it.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_front_latency() {
+    mgb_probe::become_latency();
+    if OWNER.load(Ordering::Acquire) == RUNTIME {
+        // SAFETY: a C string, looked for in what is loaded.
+        let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_latency".as_ptr()) };
+        if !found.is_null() {
+            // SAFETY: the runtime's function of this name has this signature.
+            unsafe { std::mem::transmute::<*mut c_void, extern "C" fn()>(found)() };
+        }
+    }
+}
+
 /// Whether MGB's runtime is in the process, where symbols of any library are found or where only the library
 /// that brought it finds them, as in an extension of Python.
 fn is_rebuilt() -> bool {

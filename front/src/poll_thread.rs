@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mgb_core::notice;
 use mgb_core::{files, mps, pace, urgent, work};
+use mgb_probe::on_class_change;
 use parking_lot::Mutex;
 
 use crate::stream_activity::Looks;
@@ -31,6 +32,7 @@ pub fn start() {
     ONCE.call_once(|| {
         work::publish(session.client.published().gpus());
         pace::obey(session.client.pace(), || Some(calls::driver()));
+        on_class_change(urgent::turn_on);
         urgent::turn_on(session.client);
         if mps::why_outside().is_some() {
             // Its kernels have the whole GPU while it is their turn.

@@ -88,6 +88,7 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise
         for (name, value) in variables {
             set(name, Some(OsString::from(value)));
         }
+        mps::tell(client);
         let turn = client.turn(false);
         initialise(true);
         drop(turn);

@@ -89,7 +89,7 @@ extern "C" fn at_exit() {
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
     if let Some(session) = session::get() {
-        (line.class, line.paused_ns) = pace::for_trace(session.client);
+        (line.class, line.paused_ns, line.latency) = pace::for_trace(session.client);
     }
     line.swapped = swaps::total();
     line.gpu_times = work::gpu_times();

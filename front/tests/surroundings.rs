@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use mgb_probe::Class;
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
 use mgb_tests::process::{RunningProgram, run};
@@ -27,6 +28,29 @@ fn forked_children_hang_in_no_call() {
     assert!(!natively.contains(": 30 hung"), "{natively}");
     assert_eq!(said("require"), natively);
     node.wait_until_empty();
+}
+
+/// A program that was not built with MGB says by the front that others wait for it.
+#[test]
+fn a_program_becomes_a_latency_program() {
+    let says = program("says.c", &folder("says"));
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    for when in ["early", "late"] {
+        let until = node.folder().join(when);
+        let mut command = on(&node, &says, &[when, until.to_str().unwrap()]);
+        let process = RunningProgram::start(command.env("MGB", "require"));
+        wait::until("it is a latency program", || {
+            let tasks = view(&node).tasks;
+            tasks
+                .iter()
+                .any(|task| task.class == Class::Latency)
+                .then_some(())
+        });
+        node.write(when, "");
+        let ended = process.end();
+        assert!(ended.stdout == "PASS\n" && ended.stderr.is_empty(), "{ended:?}");
+        node.wait_until_empty();
+    }
 }
 
 /// What a program held is given back when it runs another one in its place, though its process lives on; a

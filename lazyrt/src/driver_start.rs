@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-use mgb_core::notice;
+use mgb_core::{mps, notice};
+use mgb_probe::Client;
 
 use crate::code::{Code, Own};
 use crate::driver::Driver;
@@ -35,7 +36,11 @@ pub fn required() -> Result<&'static Driver, Own> {
 }
 
 fn load() -> Result<Driver, String> {
-    let _turn = session::client().map(|client| client.turn(false));
+    let _turn = session::client().map(|client| {
+        let turn = client.turn(false);
+        join_mps(client);
+        turn
+    });
     let before = std::env::var_os(VISIBLE);
     let uuids = session::client().zip(before.as_ref().and_then(|list| list.to_str()));
     let uuids = uuids.map(|(client, list)| client.uuids_of(list).join(","));
@@ -50,6 +55,40 @@ fn load() -> Result<Driver, String> {
         set_visible(before);
     }
     driver
+}
+
+/// What the program's environment said of its percentage of the multiprocessors, before this library did.
+static OWN_PERCENTAGE: OnceLock<Option<OsString>> = OnceLock::new();
+
+/// Notes what that was, the first time.
+pub fn note_own_percentage(own: Option<OsString>) {
+    let _ = OWN_PERCENTAGE.set(own);
+}
+
+/// The driver is about to join MPS.
+fn join_mps(client: &Client) {
+    rejoin_mps(client);
+    mps::tell(client);
+}
+
+/// Has the driver join MPS as a latency program, where the program has said that it is one since mgbd was first
+/// asked.
+fn rejoin_mps(client: &Client) {
+    if client.mps_client() == client.hello().mps_client || mps::why_outside().is_some() {
+        return;
+    }
+    let priority = client.mps_client().priority.map(|priority| priority.to_string());
+    let own = OWN_PERCENTAGE.get().cloned().flatten();
+    // SAFETY: as for `set_visible`.
+    unsafe {
+        if let Some(priority) = priority {
+            std::env::set_var(mps::PRIORITY, priority);
+        }
+        match own {
+            Some(own) => std::env::set_var(mps::PERCENTAGE, own),
+            None => std::env::remove_var(mps::PERCENTAGE),
+        }
+    }
 }
 
 /// Sets the GPUs that the driver sees when it is initialised.

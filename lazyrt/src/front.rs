@@ -33,6 +33,17 @@ pub fn takes_over(reason: &str, linked: bool) -> bool {
     unsafe { with::<Ask>(0, c"mgb_front_take_over", |ask| ask(reason.as_ptr()) != 0) }.unwrap_or(false)
 }
 
+/// Tells the front that the program has said that others wait for it, for where the process is its.
+pub fn becomes_latency() {
+    type Say = extern "C" fn();
+    let say = |say: Say| {
+        say();
+        true
+    };
+    // SAFETY: the front's function of this name has this signature.
+    unsafe { with::<Say>(libc::RTLD_NOLOAD, c"mgb_front_latency", say) };
+}
+
 /// Loads the front, which the dynamic linker then gives to everybody who asks for the driver by its name.
 /// Nothing is done where the process has a driver already, where the search path has the front (`mgb run`),
 /// or where no mgbd listens, which would leave the front nothing to do.

@@ -11,7 +11,7 @@ use crate::state::{self, CHANGED, Device, Key, ProcessState};
 use crate::task::OwnSite;
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, Activation, SiteHint};
-use crate::{adopt_objects, device, fault, foreign_cuda, front, swap, visible};
+use crate::{adopt_objects, device, driver_start, fault, foreign_cuda, front, swap, visible};
 
 struct Lazy;
 
@@ -121,12 +121,20 @@ impl Binder for Lazy {
         let reason = || foreign_cuda::reason().unwrap_or_default();
         let left_to_it =
             foreign_cuda::is_open() && front::takes_over(&reason(), foreign_cuda::is_linked_with_driver());
+        if left_to_it && mgb_probe::has_said_latency() {
+            front::becomes_latency();
+        }
         !left_to_it && front::gives_way()
+    }
+
+    fn became_latency(&self) {
+        front::becomes_latency();
     }
 
     fn before_cuda(&self, hello: &Hello) {
         let outside = mps::why_outside();
         let variables = mps::variables(hello, outside, |name| std::env::var_os(name));
+        driver_start::note_own_percentage(std::env::var_os(mps::PERCENTAGE));
         if let Some(why) = outside.filter(|_| !variables.is_empty()) {
             notice::once("outside", format_args!("{}", mps::notice(why)));
         }

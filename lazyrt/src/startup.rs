@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use mgb_core::{gate, pace, urgent, work};
+use mgb_probe::on_class_change;
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
@@ -76,6 +77,7 @@ fn connect() {
     }
     if let Some(client) = session::client() {
         pace::obey(client.pace(), || driver_start::get().ok());
+        on_class_change(urgent::turn_on);
         urgent::turn_on(client);
     }
     session::note_connected(connected, connected && foreign_cuda::calls_driver());

@@ -47,7 +47,7 @@ fn write(state: &mut ProcessState) {
     line.open = foreign_cuda::reason();
     line.outside_mps = mps::why_outside();
     if let Some(client) = session::client() {
-        (line.class, line.paused_ns) = pace::for_trace(client);
+        (line.class, line.paused_ns, line.latency) = pace::for_trace(client);
     }
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();

@@ -35,6 +35,7 @@ typedef struct mgb_need {
 #define MGB_NEED_VARIABLES 4u /* touches device variables: tasks of a process that do share a GPU */
 #define MGB_NEED_ALONE 8u     /* see MGB_NEVER_SHARE; with MGB_NEED_PROCESS, until the process ends */
 #define MGB_NEED_MOVABLE 16u  /* its data depends on no GPU: mgbd may move it to another one */
+#define MGB_NEED_LATENCY 32u  /* the process is a latency program from the task on: see MGB_LATENCY */
 
 /* Identifies a task of this process; 0 is "no task": the program runs natively.
  * A refused task has a handle of its own, which carries the refusal. */
@@ -71,8 +72,31 @@ void mgb_task_use_in(const mgb_task_site *site, mgb_task task, uint64_t *activat
  * use. Memory that is still allocated stays charged. Ending 0 is nothing. */
 void mgb_task_end(mgb_task task);
 
+/* Others wait for what this process computes, from here on: see MGB_LATENCY,
+ * which calls it where there is one. */
+#if defined(__GNUC__)
+__attribute__((weak))
+#endif
+void mgb_latency(void);
+
 #ifdef __cplusplus
 }
+#endif
+
+/* MGB_LATENCY, a statement of host code: somebody waits for what this process
+ * computes, so that it is a latency program from here on (docs/TIME.md), as if it
+ * had been started by `mgb run --latency`. The earlier the better: behind the
+ * process's first use of a GPU MPS keeps its priority and its multiprocessors as
+ * they were. It is for the whole process and its forked children, for good. Where
+ * the user may run no latency programs, a line on stderr says so, and nothing
+ * changes. Natively it does nothing: mgb_latency is a weak symbol, which only
+ * libmgb_rt.so defines. Code that was not built with MGB calls mgb_front_latency
+ * of the libcuda.so.1 that `mgb run` puts before the driver's, in Python by
+ * `ctypes.CDLL("libcuda.so.1").mgb_front_latency()`. */
+#if defined(__GNUC__)
+#define MGB_LATENCY() (mgb_latency ? mgb_latency() : (void)0)
+#else
+#define MGB_LATENCY() mgb_latency()
 #endif
 
 /* Hints, as statements of host code. `mgb explain` shows them. In a function

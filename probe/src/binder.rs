@@ -47,6 +47,9 @@ pub trait Binder: Sync {
     /// [`crate::client()`].
     fn before_cuda(&self, hello: &Hello);
 
+    /// The program has said that others wait for it, to this library's own client if there is one.
+    fn became_latency(&self) {}
+
     /// `grant.task` is granted; bind it.
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant);
 

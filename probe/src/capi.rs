@@ -15,7 +15,7 @@ use crate::cancel;
 use crate::client::Client;
 use crate::lease::{self, LeaseOutcome};
 use crate::need::{self, Need, RawNeed};
-use crate::process::client;
+use crate::process::{self, client};
 use crate::task::{Refusal, TaskId};
 
 /// `mgb_task_site` of `mgb.h`.
@@ -95,6 +95,17 @@ pub unsafe extern "C" fn mgb_task_begin_in(
 /// As for [`mgb_task_begin_in`].
 unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u64) -> u64 {
     let _stays = cancel::hold();
+    let mut need = if raw_need.is_null() {
+        Need::default()
+    } else {
+        // SAFETY: `raw_need` points to a `mgb_need` whose `size` is set: contract of this function.
+        unsafe { RawNeed::read(raw_need) }
+    };
+    if need.flags & need::LATENCY != 0 {
+        become_latency();
+        // It is said of the process, and not of the task.
+        need.flags &= !need::LATENCY;
+    }
     let Some(client) = client() else { return 0 };
     if !raw_site.is_null() && are_lazy() {
         return 0;
@@ -103,12 +114,6 @@ unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u
     let activation = unsafe { activation::number(word) };
     // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of this function.
     let site = unsafe { site(raw_site, activation) };
-    let need = if raw_need.is_null() {
-        Need::default()
-    } else {
-        // SAFETY: `raw_need` points to a `mgb_need` whose `size` is set: contract of this function.
-        unsafe { RawNeed::read(raw_need) }
-    };
     if let Some(site) = &site {
         match lease::take(client, site.key, &need) {
             LeaseOutcome::Granted(task) if binder().is_none_or(|binder| binder.resume(site, &need, task)) => {
@@ -184,6 +189,21 @@ pub unsafe extern "C" fn mgb_task_use_in(raw_site: *const RawSite, task: u64, wo
         // SAFETY: `word` is null or the activation's own word: contract of this function.
         let activation = unsafe { activation::number(word) };
         binder.use_task(raw_site as usize, id, TaskId::from_raw(task), activation);
+    }
+}
+
+/// Says that others wait for what the process computes; see `mgb.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_latency() {
+    let _stays = cancel::hold();
+    become_latency();
+}
+
+fn become_latency() {
+    if process::become_latency()
+        && let Some(binder) = binder()
+    {
+        binder.became_latency();
     }
 }
 

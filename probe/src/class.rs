@@ -1,9 +1,25 @@
 //! The class of a program: whether somebody waits for its results, or not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde::{Deserialize, Serialize};
 
 /// The variable that says it.
 pub const CLASS: &str = "MGB_CLASS";
+
+/// Whether the program itself has said that others wait for it, by `MGB_LATENCY()`.
+static SAID_LATENCY: AtomicBool = AtomicBool::new(false);
+
+/// The program says that others wait for it, from here on; whether it had not said so before. Forked children
+/// say the same.
+pub(crate) fn say_latency() -> bool {
+    !SAID_LATENCY.swap(true, Ordering::SeqCst)
+}
+
+/// Whether the program has said that others wait for it.
+pub fn has_said_latency() -> bool {
+    SAID_LATENCY.load(Ordering::SeqCst)
+}
 
 /// Whether somebody waits for a program's results as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +33,12 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of this process, by [`CLASS`]. A value that is none is said, and counts as batch.
+    /// The class of this process, by its own word or [`CLASS`]. A value that is none is said, and counts as
+    /// batch.
     pub fn of_process() -> Class {
+        if has_said_latency() {
+            return Class::Latency;
+        }
         let Some(text) = std::env::var_os(CLASS).filter(|text| !text.is_empty()) else {
             return Class::Batch;
         };

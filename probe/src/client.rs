@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -42,15 +42,20 @@ pub struct Client {
     next_task: AtomicU64,
     lease_slots: AtomicU32,
     forks: u32,
+    /// Whether it has become a latency program since it connected.
+    pub(crate) became_latency: AtomicBool,
+    /// Whether the process has begun to initialise its driver, which tells MPS what it is.
+    pub(crate) starts_driver: AtomicBool,
 }
+
+/// Why a program whose user has not the right to others' time is a batch program.
+pub(crate) const NO_RIGHT: &str = "the user may run no latency programs on this node, so this one is a batch \
+                                   program: an administrator can allow it, by `latency` in the quotas";
 
 /// Why a program that others wait for is a batch program all the same.
 fn not_latency(hello: &Hello) -> &'static str {
     match hello.class {
-        Some(_) => {
-            "the user may run no latency programs on this node, so this one is a batch program: an administrator \
-             can allow it, by `latency` in the quotas"
-        }
+        Some(_) => NO_RIGHT,
         None => {
             "mgbd knows no latency programs yet, so this one is a batch program: it is older than the program"
         }
@@ -95,6 +100,8 @@ impl Client {
             next_task: AtomicU64::new(1),
             lease_slots: AtomicU32::new(0),
             forks: FORKS.load(Ordering::Acquire),
+            became_latency: AtomicBool::new(false),
+            starts_driver: AtomicBool::new(false),
         })
     }
 
@@ -340,6 +347,7 @@ impl Client {
     /// context. The driver makes one process after another ready, on the whole node; where many ask it at
     /// once, all are ready at the end only. Without `mgbd` it is everybody's turn.
     pub fn turn(&self, makes_context: bool) -> Turn<'_> {
+        self.starts_driver.store(true, Ordering::Release);
         let _ = self.ask(Request {
             flags: if makes_context { wire::MAKES_CONTEXT } else { 0 },
             ..self.plain(Op::Turn, TaskId(0), 0)
@@ -413,6 +421,11 @@ impl Client {
         &self.cells.channel().pace
     }
 
+    /// Where a latency program counts how long its bursts take.
+    pub fn bursts(&self) -> &wire::BurstWords {
+        &self.cells.channel().bursts
+    }
+
     /// Says whether the process, which others wait for, has work on the GPU, and rings `mgbd`, if it has said
     /// otherwise before.
     pub fn set_urgent(&self, gpu: u32, is_urgent: bool) {
@@ -442,7 +455,7 @@ impl Client {
         })
     }
 
-    fn plain(&self, op: Op, task: TaskId, bytes: u64) -> Request {
+    pub(crate) fn plain(&self, op: Op, task: TaskId, bytes: u64) -> Request {
         Request {
             op,
             flags: 0,
@@ -459,7 +472,7 @@ impl Client {
 
     /// Calls until there is an answer for the caller: a request to swap other
     /// tasks out is carried out here, and the call repeated.
-    fn ask(&self, request: Request) -> Result<Reply, Refusal> {
+    pub(crate) fn ask(&self, request: Request) -> Result<Reply, Refusal> {
         self.ask_while(request, &|| true, &mut by_binder)
     }
 

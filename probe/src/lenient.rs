@@ -34,6 +34,16 @@ where
     Word::deserialize(from).map(Word::meaning)
 }
 
+/// A field that has several words.
+pub(crate) fn words<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Grows,
+{
+    let words = Vec::<Word<T>>::deserialize(from)?;
+    Ok(words.into_iter().map(Word::meaning).collect())
+}
+
 /// A field that may have a word.
 pub(crate) fn may_be_word<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where

@@ -10,6 +10,8 @@ pub const VARIABLES: u32 = 4;
 pub const ALONE: u32 = 8;
 /// Nothing in the task's data depends on its GPU: it may go on, on another one.
 pub const MOVABLE: u32 = 16;
+/// Others wait for what the process computes, from the task on: see [`crate::become_latency`].
+pub const LATENCY: u32 = 32;
 
 /// What a task asks for. Sizes are bytes; 0 means "not known" except for
 /// `peak_bytes`, where it means a task without memory of its own.
@@ -29,7 +31,7 @@ pub struct Need {
     pub shared_bytes: u32,
     /// Device-side malloc heap beyond the default.
     pub heap_bytes: u64,
-    /// [`LAZY`], [`PROCESS`], [`VARIABLES`], [`ALONE`] and [`MOVABLE`].
+    /// [`LAZY`], [`PROCESS`], [`VARIABLES`], [`ALONE`], [`MOVABLE`] and [`LATENCY`].
     pub flags: u32,
     /// Higher goes first under policies that look at it; 0 stands for the process's `MGB_PRIORITY`.
     pub priority: u32,

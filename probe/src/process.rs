@@ -3,7 +3,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::binder::binder;
+use crate::class;
 use crate::client::{Client, FORKS};
 use crate::connect::ConnectError;
 use crate::job::job;
@@ -13,7 +16,11 @@ use crate::socket::socket_path;
 /// The client of one process: a forked child gets a slot of its own, so that
 /// neither a lock nor a connection of the parent is ever touched by it.
 #[derive(Default)]
-struct ClientSlot(OnceLock<Option<Client>>);
+struct ClientSlot {
+    client: OnceLock<Option<Client>>,
+    /// Held while it connects.
+    connects: Mutex<()>,
+}
 
 static CURRENT: AtomicPtr<ClientSlot> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -38,12 +45,12 @@ fn watch_forks() {
 /// `None`: the program runs natively (no `mgbd`, another protocol, `MGB=off`,
 /// or the binder's word); the notice is printed once. With `MGB=require`, ends the process instead.
 pub fn client() -> Option<&'static Client> {
-    let mut slot = CURRENT.load(Ordering::Acquire);
+    let mut slot = CURRENT.load(Ordering::SeqCst);
     if slot.is_null() {
         watch_forks();
         let new = Box::into_raw(Box::<ClientSlot>::default());
         let null = std::ptr::null_mut();
-        slot = match CURRENT.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+        slot = match CURRENT.compare_exchange(null, new, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => new,
             Err(other) => {
                 // SAFETY: `new` was just made here and nobody else saw it.
@@ -53,7 +60,31 @@ pub fn client() -> Option<&'static Client> {
         };
     }
     // SAFETY: slots are never freed once they are in CURRENT.
-    unsafe { &*slot }.0.get_or_init(connect).as_ref()
+    let slot = unsafe { &*slot };
+    if let Some(client) = slot.client.get() {
+        return client.as_ref();
+    }
+    let _connects = slot.connects.lock();
+    slot.client.get_or_init(connect).as_ref()
+}
+
+/// The program says that others wait for it, from here on: its client becomes a latency program, now or as it
+/// connects. Whether it had not said so before.
+pub fn become_latency() -> bool {
+    if !class::say_latency() {
+        return false;
+    }
+    // Who sees no slot said it before the slot was made, and so before its client says its class.
+    let slot = CURRENT.load(Ordering::SeqCst);
+    // SAFETY: slots are never freed once they are in CURRENT.
+    if let Some(slot) = unsafe { slot.as_ref() } {
+        // A client that is about to connect may have said its class already.
+        drop(slot.connects.lock());
+        if let Some(Some(client)) = slot.client.get() {
+            client.become_latency();
+        }
+    }
+    true
 }
 
 /// The numbers that stand for another GPU in the processes of this one's job, each with that GPU's own number on

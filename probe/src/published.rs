@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::wire::{GpuWords, MAX_GPUS, PublishedWords};
+use crate::wire::{GpuWords, JoinedMps, MAX_GPUS, PublishedWords};
 
 /// The client's side of the words it publishes. GPUs are indices into
 /// [`crate::Hello::gpus`]; others are ignored.
@@ -86,6 +86,11 @@ impl Published {
             .gpus
             .get(gpu as usize)
             .map_or(0, |words| words.resident.load(Ordering::Relaxed))
+    }
+
+    /// The process has joined MPS so, or will as its driver is initialised.
+    pub fn joins_mps(&self, joined: JoinedMps) {
+        self.0.join_mps(joined);
     }
 
     /// The process has a context on `gpu` now. Call it once the context is made.

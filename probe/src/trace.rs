@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
+use crate::bursts::Bursts;
 use crate::class::Class;
 use crate::deadline::{DEADLINE, Deadline, EXPECTED_END};
 use crate::job::JOB;
@@ -37,6 +38,8 @@ pub struct TraceLine {
     pub class: Class,
     /// Nanoseconds for which launches of its were held, all threads together.
     pub paused_ns: u64,
+    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency program.
+    pub latency: Option<Bursts>,
     /// The tasks that it began.
     pub tasks: Vec<TaskTrace>,
     /// What its lazy tasks allocated, in total.
@@ -159,6 +162,7 @@ impl TraceLine {
             outside_mps: None,
             class: Class::Batch,
             paused_ns: 0,
+            latency: None,
             tasks,
             lazy_record: None,
             swapped: None,

@@ -8,6 +8,7 @@
 mod cut;
 mod gpu;
 mod job;
+mod lack;
 mod leaving;
 mod quota;
 mod segment;
@@ -23,11 +24,12 @@ use serde::{Deserialize, Serialize};
 pub use cut::CutView;
 pub use gpu::{GpuView, IdleView};
 pub use job::JobView;
+pub use lack::Lack;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
 pub use quota::{KeptView, OwnerView, QuotasView};
 use segment::Unreadable;
 pub use segment::{MAX_DOCUMENT, SEGMENT_BYTES, Segment};
-pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};
+pub use task::{HeldBack, PacedFor, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};
 
 /// How long a reader waits for a document that holds still. A writer on a busy node may be without a core
 /// for many milliseconds; a stopped one never goes on.

@@ -27,6 +27,7 @@ pub mod gpu_set;
 pub mod help;
 pub mod holder;
 pub mod journal;
+mod lacks;
 pub mod ledger;
 pub mod log;
 pub mod node;

@@ -157,6 +157,7 @@ impl<'a> RunningJob<'a> {
                     evictions: Evictions::default(),
                     expected_end: placement.expected_end,
                     share: None,
+                    latency: None,
                 }
             }
             None => trace::of_job(&setup.trace, &self.name, began),
@@ -182,6 +183,7 @@ impl<'a> RunningJob<'a> {
             tasks: traced.stretches,
             evictions: traced.evictions,
             share: traced.share,
+            latency: traced.latency,
             queued: self.queued,
             waited: traced.waited,
             ran: (ended - self.started).saturating_sub(traced.waited),
@@ -252,6 +254,7 @@ pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> Jo
         tasks: Vec::new(),
         evictions: Evictions::default(),
         share: None,
+        latency: None,
         queued: waited,
         waited: Duration::ZERO,
         ran: Duration::ZERO,

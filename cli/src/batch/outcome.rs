@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgb_probe::Bursts;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
@@ -49,6 +50,10 @@ pub struct JobOutcome {
     /// work at once, 1/n each. None if it was not there for long enough, or did not live to say.
     #[serde(default)]
     pub share: Option<f64>,
+    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency program
+    /// and lived to say: of several processes, that of the one with most bursts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Bursts>,
     /// Until its process was started.
     #[serde(rename = "queued_s", with = "as_seconds")]
     pub queued: Duration,

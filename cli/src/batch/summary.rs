@@ -7,6 +7,7 @@ use mgb_probe::byte_size::Bytes;
 
 use super::cause::Cause;
 use super::outcome::{BatchOutcome, JobOutcome, JobState};
+use crate::status::latency_cells;
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {
@@ -20,13 +21,20 @@ pub fn text(batch: &BatchOutcome) -> String {
     let any_share = batch.jobs.iter().any(|job| job.share.is_some());
     let share = if any_share { &["share"][..] } else { &[] };
     let first = ["job", "state", "exit", "gpu", "queued", "waited", "ran"];
-    let head = [&first[..], due, share, &["peak", "command"]].concat();
+    let any_latency = batch.jobs.iter().any(|job| job.latency.is_some());
+    let latency = if any_latency { &["p50", "p99"][..] } else { &[] };
+    let head = [&first[..], due, share, latency, &["peak", "command"]].concat();
     let numbers = [
-        "job", "exit", "queued", "waited", "ran", "expected", "share", "peak",
+        "job", "exit", "queued", "waited", "ran", "expected", "share", "p50", "p99", "peak",
     ];
+    let any = AnyOf {
+        due: any_due,
+        share: any_share,
+        latency: any_latency,
+    };
     let mut table = Table::new(&head, &numbers);
     for job in &batch.jobs {
-        table.row(row(job, any_due, any_share));
+        table.row(row(job, any));
     }
     let mut text = table.to_string();
     // Writing to a String cannot fail.
@@ -62,7 +70,15 @@ pub fn text(batch: &BatchOutcome) -> String {
     text
 }
 
-fn row(job: &JobOutcome, any_due: bool, any_share: bool) -> Vec<String> {
+/// Which columns say something of any job.
+#[derive(Clone, Copy)]
+struct AnyOf {
+    due: bool,
+    share: bool,
+    latency: bool,
+}
+
+fn row(job: &JobOutcome, any: AnyOf) -> Vec<String> {
     let state = match (job.state, &job.cause) {
         (JobState::Done, _) if job.again => "done again".to_owned(),
         (JobState::Done, _) => "done".to_owned(),
@@ -84,7 +100,7 @@ fn row(job: &JobOutcome, any_due: bool, any_share: bool) -> Vec<String> {
     let [queued, waited, ran] = times;
     // Of one task: when several held theirs is known of stretches only.
     let peak = job.tasks.iter().filter_map(|task| task.peak_bytes).max();
-    let share = any_share.then(|| {
+    let share = any.share.then(|| {
         let percent = |share: f64| format!("{:.0}%", share * 100.0);
         job.share.map_or_else(|| "-".to_owned(), percent)
     });
@@ -92,8 +108,14 @@ fn row(job: &JobOutcome, any_due: bool, any_share: bool) -> Vec<String> {
     let first = [job.job.to_string(), state, exit, gpus, queued, waited, ran];
     first
         .into_iter()
-        .chain(any_due.then(|| due_cells(job)).into_iter().flatten())
+        .chain(any.due.then(|| due_cells(job)).into_iter().flatten())
         .chain(share)
+        .chain(
+            any.latency
+                .then(|| latency_cells(job.latency))
+                .into_iter()
+                .flatten(),
+        )
         .chain([peak, job.command.clone()])
         .collect()
 }
@@ -131,6 +153,7 @@ mod tests {
     use super::*;
     use crate::batch::outcome::{EvictedSpan, Evictions, Stretch};
     use crate::parallel::Parallel;
+    use mgb_probe::Bursts;
     use std::time::Duration;
 
     fn job(number: usize, state: JobState, cause: Option<Cause>) -> JobOutcome {
@@ -162,6 +185,11 @@ mod tests {
                 })
                 .collect(),
             share: (number == 1).then_some(0.327),
+            latency: (number == 3).then_some(Bursts {
+                count: 5000,
+                p50_us: 519,
+                p99_us: 11_263,
+            }),
             evictions: Evictions {
                 times: u64::from(number == 2),
                 bytes: u64::from(number == 2) << 30,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mgb_probe::clock;
+use mgb_probe::{Bursts, clock};
 use serde::Deserialize;
 
 use super::outcome::{EvictedSpan, Evictions, Stretch};
@@ -18,6 +18,7 @@ struct TracedProcess {
     expected_end: Option<f64>,
     #[serde(default)]
     gpu_times: Vec<TracedTime>,
+    latency: Option<Bursts>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +95,8 @@ pub struct Traced {
     /// Their part of the time in which the GPUs had work, as
     /// [`JobOutcome::share`](super::outcome::JobOutcome::share).
     pub share: Option<f64>,
+    /// The bursts of the process with most of them.
+    pub latency: Option<Bursts>,
 }
 
 /// What the job's processes wrote down, counted from `began`. A process that was killed has left nothing.
@@ -120,6 +123,10 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             traced.stretches.extend(stretches(task, began));
         }
         traced.expected_end = traced.expected_end.or(process.expected_end);
+        let bursts = |latency: Option<Bursts>| latency.map(|bursts| bursts.count);
+        if bursts(process.latency) > bursts(traced.latency) {
+            traced.latency = process.latency;
+        }
         for time in &process.gpu_times {
             part = part.saturating_add(time.part_ns);
             busy = busy.saturating_add(time.gpu_busy_ns);

@@ -45,6 +45,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         }],
         evictions: Evictions::default(),
         share: None,
+        latency: None,
         queued: at(0.1),
         waited: Duration::ZERO,
         ran: at(end - 0.1),

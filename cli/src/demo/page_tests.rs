@@ -37,6 +37,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         tasks: tasks.iter().map(task).collect(),
         evictions: Evictions::default(),
         share: None,
+        latency: None,
         queued: Duration::ZERO,
         waited: Duration::ZERO,
         ran: ms(1000),

@@ -178,6 +178,7 @@ mod tests {
             tasks: Vec::new(),
             evictions: crate::batch::outcome::Evictions::default(),
             share: None,
+            latency: None,
             queued: Duration::ZERO,
             waited: Duration::ZERO,
             ran: Duration::from_millis(makespan / 2),

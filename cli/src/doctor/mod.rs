@@ -3,6 +3,7 @@
 //! A check is a pure function of facts; `gather/` has what fills them in. Nothing is changed, and no program
 //! is run.
 
+mod classes;
 mod driver;
 mod folder;
 mod gather;
@@ -90,7 +91,9 @@ fn of_node(node: &DoctorNode) -> Vec<Finding> {
     let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let mut findings = driver::check(&node.use_of, &node.real, &node.used);
     findings.extend(gpus::check(&gpus, mask.as_deref()));
-    findings.extend(mps::check(&gather::mps::look(&node.use_of, mgbd.as_ref())));
+    let seen_mps = gather::mps::look(&node.use_of, mgbd.as_ref());
+    findings.extend(mps::check(&seen_mps));
+    findings.extend(classes::check(&gather::classes::look(&node.used, &seen_mps)));
     match mgbd {
         Some(seen) => findings.extend(mgbd::check(&seen.facts(&gpus, mask.as_deref()))),
         None => findings.push(silent("mgbd", "mgbd", CHECK_TIMEOUT)),

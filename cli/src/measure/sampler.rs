@@ -148,6 +148,8 @@ mod tests {
             expected_bytes: 1,
             growth: false,
             waited_ms: 0,
+            class: mgb_probe::Class::Batch,
+            has_no_right: false,
             held_back: None,
         };
         NodeView {

@@ -1,9 +1,9 @@
 //! The table of tasks, whose columns are those that say something of any of them.
 
 use mgb_command::table::{Table, span};
-use mgb_probe::Class;
 use mgb_probe::byte_size::Bytes;
-use mgb_probe::view::{TaskState, TaskView};
+use mgb_probe::view::{Lack, TaskState, TaskView};
+use mgb_probe::{Bursts, Class};
 
 use crate::user;
 
@@ -65,6 +65,11 @@ pub(super) fn tasks(tasks: &[TaskView]) -> Table {
         Column::new("ends in", true, |task| due_of(task).1).if_any(tasks, has_deadline),
         Column::new("speed", true, speed_of).if_any(tasks, |task| task.speed.is_some()),
         Column::new("share", true, share_of).if_any(tasks, |task| task.share.is_some()),
+        Column::new("p50", true, |task| latency_of(task)[0].clone())
+            .if_any(tasks, |task| task.latency.is_some()),
+        Column::new("p99", true, |task| latency_of(task)[1].clone())
+            .if_any(tasks, |task| task.latency.is_some()),
+        Column::new("note", false, note_of).if_any(tasks, |task| !task.lacks.is_empty()),
         Column::new("task", false, |task| task.label.clone()),
     ];
     let shown: Vec<&Column> = columns.iter().filter(|column| column.is_shown).collect();
@@ -149,6 +154,39 @@ fn share_of(task: &TaskView) -> String {
     match task.share_due {
         Some(due) => format!("{} of {}", percent(share), percent(due)),
         None => percent(share),
+    }
+}
+
+fn latency_of(task: &TaskView) -> [String; 2] {
+    latency_cells(task.latency)
+}
+
+/// In how many microseconds half of a latency program's bursts were done, and 99 of 100.
+pub fn latency_cells(bursts: Option<Bursts>) -> [String; 2] {
+    bursts.map_or_else(
+        || ["-", "-"].map(str::to_owned),
+        |bursts| [bursts.p50_us, bursts.p99_us].map(|us| format!("{us} us")),
+    )
+}
+
+/// What a task cannot be given any more.
+fn note_of(task: &TaskView) -> String {
+    match task.lacks.as_slice() {
+        [] => "-".to_owned(),
+        lacks => lacks.iter().map(lack).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn lack(lack: &Lack) -> &'static str {
+    match lack {
+        Lack::NoMps => "no MPS",
+        Lack::OutsideMps => "outside MPS",
+        Lack::NormalPriority => "normal priority",
+        Lack::LowPriority => "low priority",
+        Lack::AllMultiprocessors => "all multiprocessors",
+        Lack::SomeMultiprocessors => "some multiprocessors",
+        Lack::NoRight => "no right to latency",
+        Lack::Unknown => "unknown",
     }
 }
 

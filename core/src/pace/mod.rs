@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::wire::{MAX_GPUS, PaceWords};
-use mgb_probe::{Class, Client};
+use mgb_probe::{Bursts, Class, Client};
 use parking_lot::Mutex;
 
-use crate::captures;
 use crate::driver::Driver;
+use crate::{captures, urgent};
 
 mod events;
 mod in_flight;
@@ -126,6 +126,12 @@ fn words() -> Option<&'static PaceWords> {
 /// and holds no lock.
 #[inline]
 pub fn before_launch(gpu: impl FnOnce() -> Option<u32>) {
+    urgent::approaches();
+    hold(gpu);
+}
+
+#[inline]
+fn hold(gpu: impl FnOnce() -> Option<u32>) {
     if let Some(words) = words()
         && words.is_any()
     {
@@ -136,11 +142,12 @@ pub fn before_launch(gpu: impl FnOnce() -> Option<u32>) {
 /// Bytes from which a copy or set is held as a launch is: a smaller one is over before a hold would be.
 pub const LARGE_COPY: u64 = 1 << 20;
 
-/// A copy or set of so many bytes is about to happen; otherwise as [`before_launch`].
+/// A copy or set of so many bytes is about to happen. Outside the gate and without a lock, as
+/// [`before_launch`].
 #[inline]
 pub fn before_copy(bytes: u64, gpu: impl FnOnce() -> Option<u32>) {
     if bytes >= LARGE_COPY {
-        before_launch(gpu);
+        hold(gpu);
     }
 }
 
@@ -171,12 +178,14 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
     }
 }
 
-/// What the trace is to say: the class of the process, and the nanoseconds for which its launches were held.
-pub fn for_trace(client: &Client) -> (Class, u64) {
+/// What the trace is to say: the class of the process, the nanoseconds for which its launches were held, and how
+/// long its bursts took.
+pub fn for_trace(client: &Client) -> (Class, u64, Option<Bursts>) {
     let paused = client.pace().held().as_nanos();
     (
-        client.hello().class.unwrap_or_default(),
+        client.class(),
         u64::try_from(paused).unwrap_or(u64::MAX),
+        client.bursts().bursts(),
     )
 }
 

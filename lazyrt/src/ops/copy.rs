@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
-use mgb_core::{captures, pace, work};
+use mgb_core::{captures, pace, urgent, work};
 use parking_lot::MutexGuard;
 
 use super::span::Span;
@@ -118,7 +118,11 @@ type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, St
 /// The arguments meet the contract of `cudaMemcpy`.
 pub unsafe fn memcpy(native: Copy, dst: *mut c_void, src: *const c_void, count: usize, kind: u32) -> Answer {
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpy`.
-    unsafe { linear(dst, src, count, kind, None, || native(dst, src, count, kind)) }
+    let answer = unsafe { linear(dst, src, count, kind, None, || native(dst, src, count, kind)) };
+    if answer == Ok(Code::SUCCESS) {
+        urgent::synchronised();
+    }
+    answer
 }
 
 /// `cudaMemcpyAsync`.

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bursts::Bursts;
 use crate::class::Class;
-use crate::lenient::{Grows, may_be_word, word};
+use crate::lenient::{Grows, may_be_word, word, words};
 use crate::limited::Limited;
+use crate::view::lack::Lack;
 
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,19 @@ pub struct TaskView {
     /// The class of its process.
     #[serde(default, deserialize_with = "word")]
     pub class: Class,
+    /// What its process cannot be given any more, of what serves latency programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "words")]
+    pub lacks: Vec<Lack>,
+    /// What is asked of its process's launches on the GPU now; `None`: nothing is.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "may_be_word"
+    )]
+    pub pace: Option<PacedFor>,
+    /// Of a latency program: how long it took from its first launch until it had synchronised, as it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Bursts>,
     /// Milliseconds for which its process says that launches of its were held, for programs that others wait
     /// for.
     #[serde(default)]
@@ -112,6 +127,20 @@ impl TaskView {
     }
 }
 
+/// What mgbd asks of a program's launches on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacedFor {
+    /// They are held: a latency program has work there.
+    LatencyWork,
+    /// They are held, so that other batch programs get their shares.
+    Share,
+    /// What is in flight is bounded: a latency program is there, or shares are looked at.
+    Bound,
+    /// What a newer mgbd says in a word that is not known here.
+    Unknown,
+}
+
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
@@ -133,6 +162,12 @@ pub struct WaitView {
     pub growth: bool,
     /// Milliseconds it has waited.
     pub waited_ms: u64,
+    /// The class of the process.
+    #[serde(default, deserialize_with = "word")]
+    pub class: Class,
+    /// It says that it is a latency program, and its user may run none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_right: bool,
     /// Why it is not considered at all, if it is not.
     #[serde(default, deserialize_with = "may_be_word")]
     pub held_back: Option<HeldBack>,
@@ -218,6 +253,10 @@ impl Grows for TaskState {
 
 impl Grows for Class {
     const UNKNOWN: Class = Class::Batch;
+}
+
+impl Grows for PacedFor {
+    const UNKNOWN: PacedFor = PacedFor::Unknown;
 }
 
 impl Grows for WaitsFor {

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::burst_words::BurstWords;
 use super::cell::Cell;
+use super::joined::JoinedMps;
 use super::order::OrderWords;
 use super::pace::PaceWords;
 use crate::class::Class;
@@ -40,6 +42,8 @@ pub struct Channel {
     pub cells: [Cell; CELLS],
     /// What `mgbd` says of the client's launches.
     pub pace: PaceWords,
+    /// How long the client's bursts take, as a latency program.
+    pub bursts: BurstWords,
 }
 
 impl PublishedWords {
@@ -50,7 +54,22 @@ impl PublishedWords {
 
     /// The client says its class, before anything else.
     pub(crate) fn set_class(&self, class: Class) {
-        self.class.store(class.word(), Ordering::Relaxed);
+        self.say_class(class.word());
+    }
+
+    /// How the client says that it has joined MPS.
+    pub fn joined_mps(&self) -> Option<JoinedMps> {
+        JoinedMps::of_word(self.joined.load(Ordering::Relaxed))
+    }
+
+    /// The client says how it has joined MPS.
+    pub(crate) fn join_mps(&self, joined: JoinedMps) {
+        self.joined.store(joined.word(), Ordering::Relaxed);
+    }
+
+    /// The word of the class is this one, whether a class has it or not.
+    pub fn say_class(&self, word: u64) {
+        self.class.store(word, Ordering::Relaxed);
     }
 }
 
@@ -65,7 +84,9 @@ pub struct PublishedWords {
     pub(crate) class: AtomicU64,
     /// Bit n: a process of the class that others wait for has work on GPU n.
     pub urgent: AtomicU64,
-    reserved: [AtomicU64; 4],
+    /// How the process has joined MPS: [`JoinedMps`].
+    joined: AtomicU64,
+    reserved: [AtomicU64; 3],
     /// Each GPU's own.
     pub gpus: [GpuWords; MAX_GPUS],
 }
@@ -154,7 +175,7 @@ const _: () = {
     assert!(size_of::<GpuWords>() == 64);
     assert!(size_of::<OrderWords>() == 64);
     assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
-    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320 + 64);
+    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320 + 64 + 832);
     assert!(size_of::<Channel>() <= super::opening::CHANNEL_BYTES);
     assert!(std::mem::offset_of!(Channel, published) == 256);
     assert!(std::mem::offset_of!(Channel, cells) == 4416);

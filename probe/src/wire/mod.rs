@@ -12,8 +12,10 @@
 //!
 //! Changing the layout or the meaning of anything here changes [`VERSION`].
 
+mod burst_words;
 mod cell;
 mod channel;
+mod joined;
 pub mod offer;
 mod opening;
 pub mod order;
@@ -24,11 +26,13 @@ pub mod state;
 mod text;
 mod words;
 
+pub use burst_words::BurstWords;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuTime, GpuWords, LEASES, MAX_GPUS, PublishedWords};
+pub use joined::JoinedMps;
 pub use opening::{
-    CAP_OBSERVER, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION,
-    VERSION, WITHDRAWS,
+    CAP_OBSERVER, CHANGES_CLASS, CHANNEL_BYTES, EXPECTS, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening,
+    SECTION, VERSION, WITHDRAWS,
 };
 pub use order::{AGENT, EndsFor, Order, OrderWords};
 pub use pace::PaceWords;

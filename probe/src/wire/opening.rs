@@ -4,11 +4,13 @@ use std::hint::black_box;
 
 /// Version of the channel, the handshake and the node view together. An `mgbd` is replaced by the next build
 /// while programs of the last one run, so a change adds to what there is: see [`OLDEST`].
-pub const VERSION: u32 = if cfg!(mgb_next_protocol) { 15 } else { 14 };
+pub const VERSION: u32 = if cfg!(mgb_next_protocol) { 16 } else { 15 };
 /// The first version in which requests can be withdrawn.
 pub const WITHDRAWS: u32 = 13;
 /// The first version in which is told when a program is expected to end.
 pub const EXPECTS: u32 = 14;
+/// The first version in which a program that runs can become a latency program.
+pub const CHANGES_CLASS: u32 = 15;
 /// The oldest version that this build can speak as well, as a client and as `mgbd`. A change that breaks the
 /// layout or the meaning of anything raises it to [`VERSION`], and parts programs from an `mgbd` that is
 /// replaced.

@@ -49,6 +49,9 @@ pub enum Op {
     /// When a program would end that is started now: the one that `mgb run` numbers `bytes`, with this need
     /// and deadline, whose processes are the job `task`. Since version 14.
     Expect = 20,
+    /// The process is a latency program from here on. Answered [`super::Reply::Done`], or
+    /// [`super::Reply::Unchanged`] where its user may run none. Since version 15.
+    BecomeLatency = 21,
 }
 
 impl Op {
@@ -71,6 +74,7 @@ impl Op {
             15 => Op::Withdraw,
             16 => Op::Place,
             20 => Op::Expect,
+            21 => Op::BecomeLatency,
             _ => return None,
         })
     }

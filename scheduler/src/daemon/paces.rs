@@ -72,9 +72,9 @@ impl Paces {
         self.latency.insert(client);
     }
 
-    /// Whether one of those that say that they are latency programs is one.
-    pub(crate) fn has_latency(&self, is_one: impl Fn(ClientId) -> bool) -> bool {
-        self.latency.iter().any(|client| is_one(*client))
+    /// Clients that say, or have said while they were there, that they are latency programs.
+    pub(crate) fn say_latency(&self) -> impl Iterator<Item = ClientId> {
+        self.latency.iter().copied()
     }
 
     /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.
@@ -123,6 +123,11 @@ impl Paces {
             holds: paced.holds | if own.held || waits { bit } else { 0 },
             bounds: paced.bounds | if own.bounded || waits { bit } else { 0 },
         }
+    }
+
+    /// Whether launches on the GPU are held because a latency program has work there.
+    pub(crate) fn is_held_for_latency(&self, gpu: u32) -> bool {
+        self.told.holds & 1u64.checked_shl(gpu).unwrap_or(0) != 0
     }
 
     /// The part of what it does alone that a program was seen to do beside others.

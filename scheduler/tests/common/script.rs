@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
+use mgb_probe::wire::JoinedMps;
 
 use super::{MIB, go_file, memory_file, wait_for};
 
@@ -39,6 +40,8 @@ pub fn client_process() {
             "done" => life.given(0),
             "urgent" => life.urgent(),
             "paused" => life.client.pace().note_held(Duration::from_millis(number())),
+            "joins" => life.joins(number() as u8, number() as u8),
+            "latency" => drop(mgb_probe::become_latency()),
             "times" => life.times(),
             "turn" => life.turn(),
             "over" => life.turn = None,
@@ -88,6 +91,15 @@ impl Life {
             blocks: 8,
             turn: None,
         }
+    }
+
+    /// As if its driver had joined MPS so; a percentage of 0 is none.
+    fn joins(&self, priority: u8, percentage: u8) {
+        self.client.published().joins_mps(JoinedMps {
+            priority: Some(priority),
+            percentage: Some(percentage).filter(|&percentage| percentage > 0),
+            ..JoinedMps::default()
+        });
     }
 
     fn wait_to_go(&self) {

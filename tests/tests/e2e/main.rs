@@ -15,6 +15,7 @@ mod bench;
 mod by_file;
 mod by_nvcc;
 mod ccache;
+mod classes;
 mod confined;
 mod container;
 mod container_root;

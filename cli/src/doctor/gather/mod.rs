@@ -1,5 +1,6 @@
 //! Fills the facts in: what this process sees of the node and of a program.
 
+pub mod classes;
 pub mod driver;
 mod elf;
 pub mod host;

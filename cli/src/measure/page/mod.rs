@@ -14,6 +14,7 @@ use state::state;
 use super::sampler::MeasuredSample;
 use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
 use crate::markup::Element;
+use crate::status::latency_cells;
 
 /// How a page looks.
 pub const STYLE: &str = include_str!("style.css");
@@ -100,9 +101,13 @@ pub fn section(batch: &BatchOutcome, samples: &[MeasuredSample], capacity: u64, 
 
 /// Everything about the jobs in words, for readers that cannot hover.
 fn jobs(jobs: &[JobOutcome]) -> Element {
+    let any_latency = jobs.iter().any(|job| job.latency.is_some());
     let heads = [
         "job", "command", "state", "GPU", "queued", "waited", "ran", "evicted", "copying",
     ];
+    let heads = heads
+        .into_iter()
+        .chain(any_latency.then_some(["p50", "p99"]).into_iter().flatten());
     let row = |job: &JobOutcome| {
         let gpus: Vec<String> = job.gpus.iter().map(u32::to_string).collect();
         let cells = [
@@ -120,7 +125,12 @@ fn jobs(jobs: &[JobOutcome]) -> Element {
                 seconds(job.evictions.copying)
             },
         ];
-        Element::new("tr").children(cells.into_iter().map(|cell| Element::new("td").text(cell)))
+        let latency = any_latency
+            .then(|| latency_cells(job.latency))
+            .into_iter()
+            .flatten();
+        let cells = cells.into_iter().chain(latency);
+        Element::new("tr").children(cells.map(|cell| Element::new("td").text(cell)))
     };
     Element::new("table")
         .class("jobs")

@@ -47,6 +47,8 @@ impl Broker {
             Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => {
                 Some(self.control(client, &request, now))
             }
+            // The server's to answer: the broker knows no classes.
+            Op::BecomeLatency => Some(bad("the broker knows no classes")),
             Op::Obeyed => Some(self.obeyed(client, request.task, request.bytes, now)),
             Op::TurnOver => {
                 self.turns.over(client);

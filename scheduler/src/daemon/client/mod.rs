@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mgb_probe::Class;
-use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, EndsFor, GpuTime, JoinedMps, Order, Reply, Request, offer, state};
+use mgb_probe::{Bursts, Class};
 
 use crate::channel_memory::ChannelMemory;
 use crate::client::ClientId;
@@ -33,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) reader: u32,
     pub(crate) pidfd: OwnedFd,
     pub(crate) observer: bool,
+    /// The class that it has said it has.
+    class: Class,
     /// Its process is on its way out; the ledger has let go of it already.
     pub(crate) leaving: bool,
     /// `None` once it hung up.
@@ -94,6 +96,7 @@ impl Client {
             reader: guest.whose.uid,
             pidfd: guest.pidfd,
             observer: guest.observer,
+            class: guest.class,
             leaving: false,
             line: Some(LiveConnection {
                 socket,
@@ -128,6 +131,7 @@ impl Client {
             reader,
             pidfd: left.pidfd,
             observer: false,
+            class: Class::Batch,
             leaving: false,
             line: Some(LiveConnection {
                 socket: left.socket,
@@ -150,6 +154,7 @@ impl Client {
         };
         client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
         client.paced = client.channel().pace.said();
+        client.class = client.channel().published.class();
         Ok(client)
     }
 
@@ -326,9 +331,14 @@ impl Client {
         (published.gpus[gpu].resident.load(Ordering::Acquire), changes)
     }
 
-    /// The class that it says it has.
+    /// The class that it has said it has, as it connected or since.
     pub(crate) fn class(&self) -> Class {
-        self.channel().published.class()
+        self.class
+    }
+
+    /// It says that it has become a latency program, which it stays, whatever its word says after that.
+    pub(crate) fn becomes_latency(&mut self) {
+        self.class = Class::Latency;
     }
 
     /// Where it says that it has work that others wait for, one bit a GPU.
@@ -348,6 +358,23 @@ impl Client {
             self.channel().pace.set(holds, bounds);
             self.paced = (holds, holds | bounds);
         }
+    }
+
+    /// What it was told of its launches on the GPU: whether they are held, and whether what is in flight is
+    /// bounded.
+    pub(crate) fn is_paced(&self, gpu: u32) -> (bool, bool) {
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        (self.paced.0 & bit != 0, self.paced.1 & bit != 0)
+    }
+
+    /// How it says that it has joined MPS.
+    pub(crate) fn joined_mps(&self) -> Option<JoinedMps> {
+        self.channel().published.joined_mps()
+    }
+
+    /// How long it says that its bursts took, as a latency program.
+    pub(crate) fn bursts(&self) -> Option<Bursts> {
+        self.channel().bursts.bursts()
     }
 
     /// Launches of its, as long as they are paced.

@@ -301,7 +301,7 @@ impl Server {
             self.clients.offences(),
             now,
         );
-        self.show_paces(&mut view.tasks);
+        self.show_paces(&mut view.tasks, &mut view.queue);
         let quotas = self.accounts.view(self.broker.owner_views());
         self.view.write(NodeView { quotas, ..view }, began, now);
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mgb_probe::view::TaskView;
+use mgb_probe::view::{PacedFor, TaskView, WaitView};
+use mgb_probe::wire::Reply;
 use mgb_probe::{Class, MpsClient};
 
 use crate::alternate::Worker;
@@ -12,6 +13,7 @@ use crate::client::ClientId;
 use crate::daemon::client::Client;
 use crate::daemon::server::Server;
 use crate::fair::Member;
+use crate::lacks::{KnownProgram, lacks};
 use crate::pace::LatencyProgram;
 
 /// The GPUs on which a client has a context, one bit each: by its own word only those where it was granted
@@ -41,12 +43,11 @@ impl Server {
         (class, mps_client)
     }
 
-    /// Whether there is a program of this class: to say that one is of it is not enough, the right is needed.
+    /// Whether there is a latency program. One whose user has not the right costs nobody multiprocessors.
     fn has_latency(&self) -> bool {
-        self.paces.has_latency(|id| {
-            let client = self.clients.get(&id);
-            client.is_some_and(|client| self.accounts.class(client.uid, client.class()) == Class::Latency)
-        })
+        let clients = self.paces.say_latency().filter_map(|id| self.clients.get(&id));
+        let mut connected = clients.filter(|client| client.line.is_some());
+        connected.any(|client| self.accounts.class(client.uid, client.class()) == Class::Latency)
     }
 
     /// A client has come, perhaps from another `mgbd`.
@@ -54,6 +55,22 @@ impl Server {
         let client = self.clients.get(&id);
         if client.is_some_and(|client| !client.observer && client.class() == Class::Latency) {
             self.paces.arrive(id);
+        }
+    }
+
+    /// A client that runs says that it is a latency program from here on.
+    pub(crate) fn becomes_latency(&mut self, id: ClientId) -> Reply {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.observer) else {
+            return Reply::Unchanged;
+        };
+        client.becomes_latency();
+        let (uid, said) = (client.uid, client.class());
+        let class = self.accounts.class(uid, said);
+        self.notes_class(id);
+        if class == Class::Latency {
+            Reply::Done
+        } else {
+            Reply::Unchanged
         }
     }
 
@@ -72,15 +89,49 @@ impl Server {
             .collect()
     }
 
-    /// Adds to tasks what their processes are, and for how long their launches were held.
-    pub(crate) fn show_paces(&self, tasks: &mut [TaskView]) {
+    /// The class that a client has.
+    fn class_of(&self, client: &Client) -> Class {
+        self.accounts.class(client.uid, client.class())
+    }
+
+    /// Adds to tasks and requests what their processes are, and what is asked of their launches.
+    pub(crate) fn show_paces(&self, tasks: &mut [TaskView], queue: &mut [WaitView]) {
         let clients = self.clients.values().filter(|client| !client.observer);
         let by_pid: BTreeMap<u32, &Client> = clients.map(|client| (client.pid, client)).collect();
+        let is_latency = |client: &&&Client| client.line.is_some() && self.class_of(client) == Class::Latency;
+        let latency = by_pid.values().filter(is_latency);
+        let beside = latency.fold(0, |set, client| set | contexts(&self.broker, client));
         for task in tasks {
-            if let Some(client) = by_pid.get(&task.pid) {
-                task.class = self.accounts.class(client.uid, client.class());
-                task.paused_ms = client.held().as_millis() as u64;
-                task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
+            let Some(client) = by_pid.get(&task.pid) else {
+                continue;
+            };
+            let bit = 1u64.checked_shl(task.gpu).unwrap_or(0);
+            let program = KnownProgram {
+                said: client.class(),
+                class: self.class_of(client),
+                joined: client.joined_mps(),
+                is_beside_latency: beside & bit != 0,
+            };
+            task.class = program.class;
+            task.lacks = lacks(
+                program,
+                self.hello.mps_pipe.is_some(),
+                self.config.latency_reserve,
+            );
+            task.pace = match client.is_paced(task.gpu) {
+                (true, _) if self.paces.is_held_for_latency(task.gpu) => Some(PacedFor::LatencyWork),
+                (true, _) => Some(PacedFor::Share),
+                (false, true) => Some(PacedFor::Bound),
+                (false, false) => None,
+            };
+            task.latency = client.bursts().filter(|_| task.class == Class::Latency);
+            task.paused_ms = client.held().as_millis() as u64;
+            task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
+        }
+        for wait in queue {
+            if let Some(client) = by_pid.get(&wait.pid) {
+                wait.class = self.class_of(client);
+                wait.has_no_right = client.class() != wait.class;
             }
         }
     }

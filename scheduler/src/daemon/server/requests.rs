@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mgb_probe::wire::{Reply, Text};
+use mgb_probe::wire::{Op, Reply, Text};
 
 use crate::broker::Answer;
 use crate::client::ClientId;
@@ -66,6 +66,8 @@ impl Server {
             is_order |= request.is_control();
             let reply = if are_too_many && request.may_wait() {
                 Some(Reply::Bad(Text::new("the user has too many requests that wait")))
+            } else if request.op == Op::BecomeLatency {
+                Some(self.becomes_latency(id))
             } else {
                 self.broker.request(id, cell, request, now)
             };
