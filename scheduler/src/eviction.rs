@@ -21,6 +21,7 @@
 //! [`EvictionRule`] says which rule mgbd follows: this one, or for comparison [`flexgpu`]'s.
 
 pub mod flexgpu;
+pub mod latency;
 mod rule;
 
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub const FAIR: Duration = Duration::from_secs(10);
 pub struct IdleProcess {
     /// The process's number as a client.
     pub client: ClientId,
+    /// It is a latency program: see [`latency`].
+    pub is_latency: bool,
     /// Index of the GPU.
     pub gpu: usize,
     /// Bytes that leave the GPU with it.
@@ -69,6 +72,8 @@ pub struct IdleProcess {
 pub struct Lack {
     /// The client that asked: its own memory is no help.
     pub client: ClientId,
+    /// It is a latency program: see [`latency`].
+    pub is_latency: bool,
     /// How long it has waited.
     pub waited: Duration,
     /// Warps of the largest launch that it is asked for.
@@ -217,6 +222,7 @@ mod tests {
     fn idle(client: ClientId, gpu: usize, gib: u64, idle_ms: u64) -> IdleProcess {
         IdleProcess {
             client,
+            is_latency: false,
             gpu,
             bytes: gib * GIB,
             idle: ms(idle_ms),
@@ -230,6 +236,7 @@ mod tests {
     fn lack(gpus: &[(usize, u64)]) -> Lack {
         Lack {
             client: 99,
+            is_latency: false,
             waited: ms(1000),
             warps: 0,
             gpus: gpus.iter().map(|&(gpu, gib)| (gpu, gib * GIB)).collect(),
@@ -294,6 +301,7 @@ mod tests {
             let places = Places { work: vec![if busy { 2 * AT_WORK } else { 0 }], ..places(0, u64::MAX) };
             let there: Vec<IdleProcess> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| IdleProcess {
                 client: client as ClientId,
+                is_latency: false,
                 gpu: 0,
                 bytes: mib << 20,
                 idle: ms(idle_ms) + wait,

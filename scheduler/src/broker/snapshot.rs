@@ -32,6 +32,8 @@ pub struct Snapshot {
     /// How much of the last time programs outside MGB had work, by GPU, in parts of [`WHOLE`].
     /// Missing: none.
     pub foreign: Vec<u32>,
+    /// Clients that are latency programs, as far as their users may have any; all others are batch programs.
+    pub latency: BTreeSet<ClientId>,
     /// Clients whose agents listen to orders.
     pub listening: BTreeSet<ClientId>,
     /// Bytes of host memory to spare; `None`: not known, and nothing is evicted.

@@ -68,6 +68,11 @@ impl Paces {
         !self.latency.is_empty()
     }
 
+    /// The latency programs that there were when somebody last looked.
+    pub(crate) fn latency_clients(&self) -> impl Iterator<Item = ClientId> {
+        self.latency.iter().copied()
+    }
+
     /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.
     pub(crate) fn are_none(&self, now: Duration) -> bool {
         let looks = self.shares.is_some() && now >= self.look_at;

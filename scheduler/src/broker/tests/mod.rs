@@ -12,6 +12,7 @@ mod health;
 mod hostile;
 mod jobs;
 mod kept;
+mod latency;
 mod moving;
 mod overhead;
 mod quota;

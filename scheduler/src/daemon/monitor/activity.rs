@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Ledger;
-use crate::broker::{Activity, WHOLE};
+use crate::broker::{Activity, Broker, WHOLE};
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 
@@ -41,6 +41,15 @@ struct Lately {
     uses: u64,
 }
 
+/// What one sees of a process on a GPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenWork {
+    /// Work of its may be under way.
+    pub(crate) is_busy: bool,
+    /// Warps of the largest kernel that it says it has launched; 0: it does not say.
+    pub(crate) warps: u64,
+}
+
 /// How busy each process has been on each GPU lately.
 #[derive(Debug, Default)]
 pub(crate) struct Activities {
@@ -51,10 +60,29 @@ impl Activities {
     /// Samples all processes with a running task or memory; returns how busy they have been.
     pub(crate) fn sample(
         &mut self,
-        ledger: &Ledger,
+        broker: &Broker,
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Vec<Activity> {
+        let gpus = broker.ledger().gpus().len();
+        let see = |id, gpu| {
+            let client = clients.get(&id);
+            SeenWork {
+                is_busy: client.is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu)),
+                warps: client.map_or(0, |client| launched(client, gpu, gpus)),
+            }
+        };
+        self.sample_by(broker, see, now)
+    }
+
+    /// The same by what this sees of a client on a GPU.
+    pub(crate) fn sample_by(
+        &mut self,
+        broker: &Broker,
+        see: impl Fn(ClientId, usize) -> SeenWork,
+        now: Duration,
+    ) -> Vec<Activity> {
+        let ledger = broker.ledger();
         let places = places(ledger);
         let there =
             |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
@@ -71,23 +99,18 @@ impl Activities {
         }
         self.lately.retain(|place, _| there(place));
         let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
-            let busy = clients
-                .get(&client)
-                .is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu));
+            let seen = see(client, gpu);
             let lately = self
                 .lately
                 .entry((client, gpu))
                 .or_insert_with(|| Lately::new(now));
-            lately.take(busy, granted, now);
-            lately.note_phase(busy, now);
-            lately.note_work(busy, now);
-            let launched = clients
-                .get(&client)
-                .map_or(0, |client| launched(client, gpu, ledger.gpus().len()));
+            lately.take(seen.is_busy, granted, now);
+            lately.note_phase(seen.is_busy, now);
+            lately.note_work(seen.is_busy, now);
             let fills = if now < granted + MEMORY {
                 1.0
             } else {
-                fills(launched, warps(ledger, gpu))
+                fills(seen.warps, warps(ledger, gpu))
             };
             Activity {
                 client,
@@ -98,7 +121,7 @@ impl Activities {
                 phase: lately.phase,
                 lasts: lately.lasts(now),
                 uses: lately.uses,
-                warps: launched,
+                warps: seen.warps,
             }
         };
         places.into_iter().map(sample).collect()

@@ -1,6 +1,6 @@
 //! Whose launches are held for whom: what latency programs say, and what batch programs are told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgb_probe::view::TaskView;
@@ -45,6 +45,16 @@ impl Server {
         if client.is_some_and(|client| !client.observer && client.class() == Class::Latency) {
             self.paces.arrive(id);
         }
+    }
+
+    /// The clients that are latency programs. That is as they said when they came: one that changes its word later
+    /// changes nobody's place in the queue.
+    pub(crate) fn latency_clients(&self) -> BTreeSet<ClientId> {
+        let is_one = |id: &ClientId| {
+            let client = self.clients.get(id).filter(|client| client.line.is_some());
+            client.is_some_and(|client| self.accounts.latency_percent(client.uid) > 0)
+        };
+        self.paces.latency_clients().filter(is_one).collect()
     }
 
     /// The latency programs that are connected, as far as their users may have any.
