@@ -149,7 +149,7 @@ impl Broker {
         let gpus = self.books.ledger.gpus();
         match rule {
             EvictionRule::Pays => {
-                let work = |gpu: usize| round.snapshot.work(|seen| seen.gpu == gpu);
+                let work = |gpu: usize| round.snapshot.lasting_work(gpu);
                 let places = Places {
                     closed,
                     work: (0..gpus.len()).map(work).collect(),

@@ -5,6 +5,7 @@ mod caps;
 mod control;
 mod deadlines;
 mod drain;
+mod evicting;
 mod expect;
 mod fair;
 mod gather;

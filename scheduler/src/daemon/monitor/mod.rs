@@ -12,6 +12,8 @@ mod host_memory;
 mod late_processes;
 pub(crate) mod memory_monitor;
 pub(crate) mod overhead;
+#[cfg(test)]
+mod pausing_jobs;
 pub(crate) mod reclaim;
 
 use std::collections::{BTreeMap, BTreeSet};
