@@ -3,16 +3,17 @@
 //! Somebody waits for what a latency program computes, and batch programs can wait. So, unlike in [`super::choose`]:
 //!
 //! - Memory of batch programs that lies idle leaves at once: nothing has to pay, and the request need not have waited.
-//! - Where that is not enough, batch programs at work leave as well, once the work under way has ended. One that came back
-//!   keeps its memory for twice as long as both copies take, so copies take a third of its time at most, whatever latency
-//!   programs ask for.
+//! - Where that is not enough, batch programs at work leave as well, once the work under way has ended. Who has been idle
+//!   for less than [`super::LEAST_IDLE`] may be between two launches, and is taken for one at work. One that came back keeps its
+//!   memory for twice as long as both copies take, so copies take a third of its time at most, whatever latency programs
+//!   ask for.
 //! - Memory of other latency programs leaves only where all that batch programs have on any GPU would not do, if it has
 //!   lain idle for as long as both copies take, and after [`super::longest_wait`].
 //! - A GPU has one eviction under way at a time. The host has room for what leaves, and nobody leaves in vain.
 //!
 //! For a batch program's request no memory of a latency program leaves: callers leave it out of what they hand to a rule.
 
-use super::{IdleProcess, LEAST_STAY, Lack, Speed, fewest, longest_wait, pays};
+use super::{IdleProcess, LEAST_IDLE, LEAST_STAY, Lack, Speed, fewest, longest_wait, pays};
 use crate::gpu_set::GpuSet;
 
 /// What lies idle, and what does not.
@@ -24,7 +25,7 @@ pub struct EvictableMemory<'a> {
     pub at_work: &'a [IdleProcess],
 }
 
-/// Whom to evict from which GPU, and for which request. Those that have been idle for no time may be at work.
+/// Whom to evict from which GPU, and for which request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayForLatency<'a> {
     /// The request of a latency program.
@@ -56,6 +57,11 @@ pub fn choose<'a>(
     chosen
 }
 
+/// Whether it is at work, or may be between two launches: the work is to end before its memory leaves.
+pub fn is_at_work(own: &IdleProcess) -> bool {
+    own.idle < LEAST_IDLE
+}
+
 /// By GPU: who makes room for the request there. Only those of the first kind of which there is enough anywhere.
 fn ways_for(lack: &Lack, there: EvictableMemory<'_>, speed: Speed, host: u64) -> Vec<Vec<IdleProcess>> {
     let idle = there.idle.iter().filter(|own| own.client != lack.client);
@@ -68,9 +74,11 @@ fn ways_for(lack: &Lack, there: EvictableMemory<'_>, speed: Speed, host: u64) ->
         |own: &&IdleProcess| lack.waited >= longest_wait(own.bytes, speed) && pays(own, lack.waited, speed);
     let mut among: Vec<IdleProcess> = Vec::new();
     let (latency, batch): (Vec<&IdleProcess>, Vec<&IdleProcess>) = idle.partition(|own| own.is_latency);
+    let (batch, between): (Vec<&IdleProcess>, Vec<&IdleProcess>) =
+        batch.into_iter().partition(|own| !is_at_work(own));
     let kinds = [
         batch,
-        at_work.filter(has_stayed).collect(),
+        between.into_iter().chain(at_work).filter(has_stayed).collect(),
         latency.into_iter().filter(has_aged).collect(),
     ];
     for kind in kinds {
@@ -154,6 +162,8 @@ mod tests {
     fn idle_batch_memory_leaves_at_once() {
         let mut just_back = batch(1, 0, 0);
         (just_back.stays, just_back.times, just_back.phase) = (seconds(0), 3, Some(seconds(0)));
+        assert_eq!(clients(&[lack(0, &[(0, 8)])], &[just_back], &[], 0), NOBODY);
+        just_back.idle = LEAST_IDLE;
         assert_eq!(clients(&[lack(0, &[(0, 8)])], &[just_back], &[], 0), [1]);
         // The request of a batch program is not looked at here.
         let mut of_batch = lack(60, &[(0, 8)]);

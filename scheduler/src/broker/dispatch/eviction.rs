@@ -91,7 +91,7 @@ impl Broker {
         for way in latency::choose(lacks, there, closed, speed, host) {
             for own in &way.evicted {
                 let gpu = own.gpu as u32;
-                let order = if at_work.contains(own) {
+                let order = if latency::is_at_work(own) {
                     Order::Suspend { gpu }
                 } else {
                     Order::Evict { gpu }

@@ -7,7 +7,8 @@ use super::control::{NOBODY, begin, broker, granted, idle, obey, order};
 use super::*;
 use crate::quota::{Account, Limits, Owner};
 
-const AT_ONCE: Duration = Duration::from_millis(1);
+/// For how long who is idle has been idle at least.
+const IDLE: Duration = crate::eviction::LEAST_IDLE;
 
 /// What a snapshot shows where these clients are latency programs.
 fn with_latency(mut snapshot: Snapshot, latency: &[ClientId]) -> Snapshot {
@@ -60,11 +61,11 @@ fn idle_batch_memory_makes_room_at_once_and_the_room_is_for_it() {
     let mut broker = one_there();
     // A batch program waits already, for what is about to come free.
     begin(&mut broker, 2, 50, seconds(1));
-    let mut seen = idle(&[1], 0, AT_ONCE);
+    let mut seen = idle(&[1], 0, IDLE);
     assert_eq!(granted(&mut broker, &mut seen, seconds(1)), NOBODY);
     assert_eq!(orders(&mut broker), []);
     begin(&mut broker, 3, 80, seconds(1));
-    let mut seen = with_latency(idle(&[1], 0, AT_ONCE), &[3]);
+    let mut seen = with_latency(idle(&[1], 0, IDLE), &[3]);
     assert_eq!(granted(&mut broker, &mut seen, seconds(1)), NOBODY);
     // A part of it is there before the rest, and not for the batch program.
     broker.request(1, 1, request(Op::Swapped, 1, 30 * MIB, 9), seconds(1));
@@ -79,10 +80,7 @@ fn idle_batch_memory_makes_room_at_once_and_the_room_is_for_it() {
     for lost in broker.die(3, seconds(100)) {
         broker.freed(lost.id);
     }
-    assert_eq!(
-        granted(&mut broker, &mut idle(&[], 0, AT_ONCE), seconds(101)),
-        [2]
-    );
+    assert_eq!(granted(&mut broker, &mut idle(&[], 0, IDLE), seconds(101)), [2]);
 }
 
 #[test]
@@ -90,13 +88,13 @@ fn who_died_waiting_claims_nothing() {
     let mut broker = one_there();
     begin(&mut broker, 2, 30, seconds(1));
     begin(&mut broker, 3, 60, seconds(1));
-    let mut seen = with_latency(idle(&[1], 0, AT_ONCE), &[3]);
+    let mut seen = with_latency(idle(&[1], 0, IDLE), &[3]);
     assert_eq!(granted(&mut broker, &mut seen, seconds(1)), [2]);
     assert_eq!(orders(&mut broker).len(), 1);
     begin(&mut broker, 4, 5, seconds(1));
     assert_eq!(granted(&mut broker, &mut seen, seconds(1)), NOBODY);
     broker.die(3, seconds(1));
-    assert_eq!(granted(&mut broker, &mut idle(&[], 0, AT_ONCE), seconds(1)), [4]);
+    assert_eq!(granted(&mut broker, &mut idle(&[], 0, IDLE), seconds(1)), [4]);
 }
 
 #[test]
@@ -126,7 +124,7 @@ fn its_growth_goes_before_that_of_batch_programs() {
     for client in [1, 2] {
         broker.request(client, 0, request(Op::Grow, 1, 15 * MIB, 9), seconds(1));
     }
-    let mut seen = with_latency(idle(&[], 0, AT_ONCE), &[2]);
+    let mut seen = with_latency(idle(&[], 0, IDLE), &[2]);
     assert_eq!(granted(&mut broker, &mut seen, seconds(1)), [2]);
 }
 
@@ -137,7 +135,7 @@ fn a_batch_program_that_has_waited_for_very_long_has_its_turn() {
     granted(&mut broker, &mut Snapshot::default(), seconds(0));
     begin(&mut broker, 2, 60, seconds(0));
     begin(&mut broker, 3, 60, seconds(1));
-    let seen = || with_latency(idle(&[], 0, AT_ONCE), &[1, 3]);
+    let seen = || with_latency(idle(&[], 0, IDLE), &[1, 3]);
     assert_eq!(granted(&mut broker, &mut seen(), seconds(119)), NOBODY);
     let end = |broker: &mut Broker, now| broker.request(1, 1, request(Op::End, 1, 0, 1), now);
     let mut young = one_there();
@@ -169,7 +167,7 @@ fn nobody_makes_room_for_more_than_its_user_may_have() {
     let ask = |broker: &mut Broker, task: u64, mib: u64, now| {
         broker.request(2, task as usize, request(Op::Begin, task, mib * MIB, 2), now)
     };
-    let seen = || with_latency(idle(&[1], 0, AT_ONCE), &[2]);
+    let seen = || with_latency(idle(&[1], 0, IDLE / 2), &[2]);
     let reply = ask(&mut broker, 1, 80, seconds(1));
     assert!(
         matches!(
@@ -193,5 +191,5 @@ fn nobody_makes_room_for_more_than_its_user_may_have() {
     // Within it others make room.
     broker.request(2, 60, request(Op::Grow, 2, 20 * MIB, 5), seconds(102));
     assert_eq!(granted(&mut broker, &mut seen(), seconds(102)), NOBODY);
-    assert_eq!(orders(&mut broker), [(1, Order::Evict { gpu: 0 })]);
+    assert_eq!(orders(&mut broker), [(1, Order::Suspend { gpu: 0 })]);
 }
