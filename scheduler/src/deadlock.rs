@@ -17,10 +17,9 @@
 //!   swap does not wait until it asks again, so one victim at a time is told.
 //! - What tasks on stalled GPUs are only expected to need is given up before anything else
 //!   ([`crate::broker`]'s expectations), so that bytes here are bytes that somebody has or asks for.
-//! - For the request of the most senior process of the ring that swapping could
-//!   make fit, the most junior process on its GPU makes room, if it is junior to that
-//!   one. Seniority is the order of arrival of processes, and never changes; latency programs are senior to all
-//!   batch programs.
+//! - For the request of the most senior process of the ring that swapping could make fit, the most junior
+//!   process on its GPU makes room, if it is junior to that one. Seniority is the order of arrival of
+//!   processes, and never changes; latency programs are senior to all batch programs.
 //! - Until that request is granted, what comes free there is for it (a claim, in [`crate::broker`]): it may
 //!   take several to make the room, and what they ask for next may be small.
 //! - Where the room is there, and only the rule that no newcomer enters a GPU

@@ -7,14 +7,14 @@
 //!   phase goes on as long again, the copies have paid for themselves, and if it ends at once the loss is no more
 //!   than what was idle before. Where earlier phases of the process are known, who is expected to stay idle for
 //!   twice that long is evicted early, and who is not, late.
-//! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
-//!   most, however many wait. Who is evicted early need not, once it has worked: the idle phase itself is expected to
-//!   last that long.
-//! - Who has waited for [`FAIR`] beyond [`longest_wait`] is not put off by what is known of phases, but by a time that
-//!   each keeps what came back.
+//! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's
+//!   time at most, however many wait. Who is evicted early need not, once it has worked: the idle phase
+//!   itself is expected to last that long.
+//! - Who has waited for [`FAIR`] beyond [`longest_wait`] is not put off by what is known of phases, but by a
+//!   time that each keeps what came back.
 //! - A GPU that others keep at work ([`AT_WORK`]) does no more if one is let in for another, so memory stays
-//!   where it is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`]. Others that are known to
-//!   pause do not keep it at work for longer than until then, so they count as in the long run.
+//!   where it is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`]. Others that are
+//!   known to pause do not keep it at work for longer than until then, so they count as in the long run.
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -43,9 +43,9 @@ pub const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Work that keeps a GPU busy, in thousandths of what fills it.
 pub const AT_WORK: u32 = 700;
-/// How much longer a request waits where others keep the GPU at work, or are known to go on too soon. So long they
-/// keep their memory then. With evictions for all who waited,
-/// mixes of jobs that together had more work than two GPUs lost 6 and 21 % of their time to them.
+/// How much longer a request waits where others keep the GPU at work, or are known to go on too soon. So long
+/// they keep their memory then. With evictions for all who waited, mixes of jobs that together had more work
+/// than two GPUs lost 6 and 21 % of their time to them.
 pub const FAIR: Duration = Duration::from_secs(10);
 
 /// A process that has no work under way on a GPU.
@@ -104,8 +104,9 @@ impl Speed {
         Duration::from_secs_f64(2.0 * bytes as f64 / self.bytes_per_s.max(1) as f64)
     }
 
-    /// What is expected before any copy was seen, on a host with so many cores: copies have a thread for three of four
-    /// cores, twelve at most, each of which copies some 5 GiB/s, and together no more than a link does (PCIe 4, 16 lanes).
+    /// What is expected before any copy was seen, on a host with so many cores: copies have a thread for
+    /// three of four cores, twelve at most, each of which copies some 5 GiB/s, and together no more than a
+    /// link does (PCIe 4, 16 lanes).
     pub fn expected(cores: usize) -> Speed {
         let threads = (cores * 3 / 4).clamp(1, 12) as u64;
         Speed {
@@ -122,8 +123,8 @@ impl Speed {
         })
     }
 
-    /// What is expected after this one was seen, which counts for so much (1: nothing else does). One that is very
-    /// far off counts as four times as much or a quarter: somebody was stopped, or says what is not so.
+    /// What is expected after this one was seen, which counts for so much (1: nothing else does). One that is
+    /// very far off counts as four times as much or a quarter: somebody was stopped, or says what is not so.
     #[must_use]
     pub fn after(self, seen: Speed, counts: f64) -> Speed {
         let before = self.bytes_per_s.max(1);
@@ -139,8 +140,8 @@ impl Speed {
 pub struct Places {
     /// GPUs with an eviction under way.
     pub closed: GpuSet,
-    /// By GPU: how much work its processes have and go on to have, in thousandths of what fills it. None where it
-    /// is missing.
+    /// By GPU: how much work its processes have and go on to have, in thousandths of what fills it. None
+    /// where it is missing.
     pub work: Vec<u32>,
     /// Bytes that the host has left for evicted memory.
     pub host: u64,
@@ -177,8 +178,8 @@ pub fn choose(lacks: &[Lack], idle: &[IdleProcess], places: &Places, speed: Spee
 
 /// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with
 /// at most so many bytes each stay idle from the request on, hold enough together on a GPU without an
-/// eviction under way, and the host has room. [`FAIR`] longer where others keep that GPU at work, or those are known to
-/// pause for less.
+/// eviction under way, and the host has room. [`FAIR`] longer where others keep that GPU at work, or those
+/// are known to pause for less.
 pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
     LEAST_WAIT.max(LEAST_STAY + 2 * speed.both_ways(bytes))
 }

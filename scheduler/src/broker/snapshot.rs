@@ -47,7 +47,8 @@ impl Snapshot {
         seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
     }
 
-    /// How much of a GPU its processes fill, and go on to: of one that is known to pause no more than in the long run.
+    /// How much of a GPU its processes fill, and go on to: of one that is known to pause no more than in the
+    /// long run.
     pub(super) fn lasting_work(&self, gpu: usize) -> u32 {
         let seen = self.activity.iter().filter(|seen| seen.gpu == gpu);
         seen.fold(0, |sum, seen| sum.saturating_add(seen.part.min(seen.average)))
@@ -73,7 +74,8 @@ pub struct Activity {
     pub part: u32,
     /// How much of the time it had work there, in parts of [`WHOLE`].
     pub busy: u32,
-    /// How much of the GPU it fills in the long run, in parts of [`WHOLE`]; as lately where that is not known.
+    /// How much of the GPU it fills in the long run, in parts of [`WHOLE`]; as lately where that is not
+    /// known.
     pub average: u32,
     /// For how long it has had no work there; `None`: it has some.
     pub idle: Option<Duration>,

@@ -1,17 +1,22 @@
-//! Whose memory makes room for a latency program: also a pure function, whichever rule holds for batch programs.
+//! Whose memory makes room for a latency program: also a pure function, whichever rule holds for batch
+//! programs.
 //!
-//! Somebody waits for what a latency program computes, and batch programs can wait. So, unlike in [`super::choose`]:
+//! Somebody waits for what a latency program computes, and batch programs can wait. So, unlike in
+//! [`super::choose`]:
 //!
-//! - Memory of batch programs that lies idle leaves at once: nothing has to pay, and the request need not have waited.
-//! - Where that is not enough, batch programs at work leave as well, once the work under way has ended. Who has been idle
-//!   for less than [`super::LEAST_IDLE`] may be between two launches, and is taken for one at work. One that came back keeps its
-//!   memory for twice as long as both copies take, so copies take a third of its time at most, whatever latency programs
-//!   ask for.
-//! - Memory of other latency programs leaves only where all that batch programs have on any GPU would not do, if it has
-//!   lain idle for as long as both copies take, and after [`super::longest_wait`].
-//! - A GPU has one eviction under way at a time. The host has room for what leaves, and nobody leaves in vain.
+//! - Memory of batch programs that lies idle leaves at once: nothing has to pay, and the request need not
+//!   have waited.
+//! - Where that is not enough, batch programs at work leave as well, once the work under way has ended. Who
+//!   has been idle for less than [`super::LEAST_IDLE`] may be between two launches, and is taken for one at
+//!   work. One that came back keeps its memory for twice as long as both copies take, so copies take a third
+//!   of its time at most, whatever latency programs ask for.
+//! - Memory of other latency programs leaves only where all that batch programs have on any GPU would not do,
+//!   if it has lain idle for as long as both copies take, and after [`super::longest_wait`].
+//! - A GPU has one eviction under way at a time. The host has room for what leaves, and nobody leaves in
+//!   vain.
 //!
-//! For a batch program's request no memory of a latency program leaves: callers leave it out of what they hand to a rule.
+//! For a batch program's request no memory of a latency program leaves: callers leave it out of what they
+//! hand to a rule.
 
 use super::{IdleProcess, LEAST_IDLE, LEAST_STAY, Lack, Speed, fewest, longest_wait, pays};
 use crate::gpu_set::GpuSet;
@@ -62,7 +67,8 @@ pub fn is_at_work(own: &IdleProcess) -> bool {
     own.idle < LEAST_IDLE
 }
 
-/// By GPU: who makes room for the request there. Only those of the first kind of which there is enough anywhere.
+/// By GPU: who makes room for the request there. Only those of the first kind of which there is enough
+/// anywhere.
 fn ways_for(lack: &Lack, there: EvictableMemory<'_>, speed: Speed, host: u64) -> Vec<Vec<IdleProcess>> {
     let idle = there.idle.iter().filter(|own| own.client != lack.client);
     let at_work = there.at_work.iter().filter(|own| own.client != lack.client);

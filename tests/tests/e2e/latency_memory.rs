@@ -8,7 +8,8 @@ use mgb_tests::node::PrivateNode;
 use mgb_tests::process::{Ended, RunningProgram};
 use mgb_tests::{built, trace, wait};
 
-/// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel: of two such programs one fits.
+/// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel: of two such
+/// programs one fits.
 const HALF_IDLE: [&str; 6] = ["40", "6", "600", "wait", "10", "8"];
 
 fn phases(node: &PrivateNode, class: Class, arguments: &[&str], file: &Path) -> RunningProgram {
@@ -31,8 +32,8 @@ fn swaps(file: &Path) -> usize {
     tasks.map(|task| task.swaps.len()).sum()
 }
 
-/// A batch program has its memory when a latency program comes that has room only without it: how often memory of each
-/// left or came back.
+/// A batch program has its memory when a latency program comes that has room only without it: how often
+/// memory of each left or came back.
 fn beside_a_batch_program(options: &[&str]) -> (usize, usize) {
     let mut node = PrivateNode::without_mgbd("1x64MiB");
     node.start_mgbd_with("mgb", options);

@@ -11,8 +11,8 @@ use crate::eviction::flexgpu::{self, GpuActivity};
 use crate::eviction::latency::{self, EvictableMemory};
 use crate::eviction::{self, EvictionRule, IdleProcess, Lack, Places};
 
-/// For how long after the last of it has left a GPU what is free there is kept for the latency program that it left for:
-/// the round that hears of it grants it.
+/// For how long after the last of it has left a GPU what is free there is kept for the latency program that
+/// it left for: the round that hears of it grants it.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Broker {
@@ -31,8 +31,8 @@ impl Broker {
         Reply::Done
     }
 
-    /// After a round: orders memory off GPUs for which requests wait, for latency programs first. `lacks`: what they
-    /// lack, if that is known.
+    /// After a round: orders memory off GPUs for which requests wait, for latency programs first. `lacks`:
+    /// what they lack, if that is known.
     pub(super) fn evict_idle(&mut self, lacks: Option<Vec<Lack>>, round: &Round<'_>) {
         self.give_up_orders(round.now);
         let (Some(mut host), Some(rule)) = (round.host_room(&self.books), self.books.rules.evicts) else {
@@ -98,16 +98,16 @@ impl Broker {
                 };
                 if self.evict(own, order, round.now) {
                     bytes += own.bytes;
+                    let until = round.now + CLAIM_TIMEOUT;
+                    self.reserve.claims.keep_for(own.gpu, way.lack.client, until);
                 }
-                let until = round.now + CLAIM_TIMEOUT;
-                self.reserve.claims.keep_for(own.gpu, way.lack.client, until);
             }
         }
         bytes
     }
 
-    /// Orders the memory of a process off a GPU. False: what was ordered before it was the last that its user may have in
-    /// the host.
+    /// Orders the memory of a process off a GPU. False: what was ordered before it was the last that its user
+    /// may have in the host.
     fn evict(&mut self, own: &IdleProcess, order: Order, now: Duration) -> bool {
         let uid = self.books.clients.user(own.client);
         if !self.accounts.may_swap(uid, own.bytes) {
@@ -124,7 +124,8 @@ impl Broker {
         true
     }
 
-    /// Drops what is kept for latency programs that do not wait any more, or for which no memory is about to leave.
+    /// Drops what is kept for latency programs that do not wait any more, or for which no memory is about to
+    /// leave.
     pub(super) fn drop_latency_claims(&mut self, round: &Round<'_>) {
         let leaving = self.orders.leaving_from();
         let pending = &self.queue.pending;

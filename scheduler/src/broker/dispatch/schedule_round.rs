@@ -10,8 +10,8 @@
 //!
 //! While a task has a GPU for itself, no other task grows or begins there.
 //!
-//! Latency programs go before batch programs, in both, until one of those has waited for very long. What is kept for
-//! batch programs is not kept from them.
+//! Latency programs go before batch programs, in both, until one of those has waited for very long. What is
+//! kept for batch programs is not kept from them.
 
 use std::time::Duration;
 
@@ -181,8 +181,8 @@ impl Broker {
         books.among(may).find(fits)
     }
 
-    /// Whether latency programs are served before batch programs: some wait, and no batch program has waited for very
-    /// long.
+    /// Whether latency programs are served before batch programs: some wait, and no batch program has waited
+    /// for very long.
     fn latency_goes_first(&self, round: &Round<'_>) -> bool {
         let rules = &self.books.rules;
         let very_long = rules.patience.saturating_mul(HOLDER_PATIENCE);

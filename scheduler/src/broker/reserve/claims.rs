@@ -18,7 +18,8 @@ use crate::policies::Claim;
 pub(in crate::broker) struct Claims {
     /// On stalled GPUs.
     stalled: BTreeMap<usize, Claim>,
-    /// By GPU: the latency program for which memory leaves, and until when that counts as about to be granted.
+    /// By GPU: the latency program for which memory leaves, and until when that counts as about to be
+    /// granted.
     latency: BTreeMap<usize, (ClientId, Duration)>,
 }
 

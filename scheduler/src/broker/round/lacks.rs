@@ -17,8 +17,8 @@ use crate::ledger::Colocation;
 const MAX_LACKS: usize = 32;
 
 impl Round<'_> {
-    /// The requests that do not fit, and what they lack: those of latency programs first, then those that grow, then
-    /// the longest wait.
+    /// The requests that do not fit, and what they lack: those of latency programs first, then those that
+    /// grow, then the longest wait.
     pub(in crate::broker) fn lacks(&self, books: &Books, queue: &RequestQueue) -> Vec<Lack> {
         let colocation = Colocation::of(&books.ledger);
         let mut waiting: Vec<&Waiting> = queue.pending.iter().collect();
@@ -83,7 +83,8 @@ impl Round<'_> {
         self.evictable(books, queue, orders, |seen| seen.idle)
     }
 
-    /// The batch programs that have work on a GPU where they have memory that can leave, as if idle for no time.
+    /// The batch programs that have work on a GPU where they have memory that can leave, as if idle for no
+    /// time.
     pub(in crate::broker) fn batch_at_work(
         &self,
         books: &Books,
@@ -96,7 +97,8 @@ impl Round<'_> {
         })
     }
 
-    /// The processes with memory that can leave a GPU of which this says for how long they have been idle there.
+    /// The processes with memory that can leave a GPU of which this says for how long they have been idle
+    /// there.
     fn evictable(
         &self,
         books: &Books,

@@ -147,8 +147,8 @@ fn a_batch_program_that_has_waited_for_very_long_has_its_turn() {
     assert_eq!(granted(&mut broker, &mut seen(), seconds(120)), [2]);
 }
 
-/// Its user has a quota of 70 MiB. What waits for that evicts nobody, nor does what goes beyond it since nothing else of
-/// the user's can go on.
+/// Its user has a quota of 70 MiB. What waits for that evicts nobody, nor does what goes beyond it since
+/// nothing else of the user's can go on.
 #[test]
 fn nobody_makes_room_for_more_than_its_user_may_have() {
     let mut broker = one_there();

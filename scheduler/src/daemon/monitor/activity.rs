@@ -9,9 +9,10 @@
 //! counts for as much of the GPU as the largest of them fills.
 //!
 //! From the same samples: for how long a process has had no work on a GPU, how long such phases of its last,
-//! how much of the GPU it fills in the long run, and how often and for how long at a time it has had work. An idle phase
-//! ends where the process asks for memory that has left: that it waits then for room is not of its own making. Where nobody
-//! waits, samples are rare, and what happens between two of them counts for [`MAX_GAP`] at most.
+//! how much of the GPU it fills in the long run, and how often and for how long at a time it has had work. An
+//! idle phase ends where the process asks for memory that has left: that it waits then for room is not of its
+//! own making. Where nobody waits, samples are rare, and what happens between two of them counts for
+//! [`MAX_GAP`] at most.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -140,8 +141,8 @@ impl Activities {
     }
 }
 
-/// Where processes have a running task or memory, or had memory that is in the host, in order, and the last grant of
-/// each there.
+/// Where processes have a running task or memory, or had memory that is in the host, in order, and the last
+/// grant of each there.
 fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
     let mut places: Vec<((ClientId, usize), Duration)> = Vec::new();
     let running = ledger
@@ -236,8 +237,8 @@ impl Lately {
         self.resumed = now;
     }
 
-    /// How long its idle phases last: the shorter one of the last two, so that a long one among short ones misleads
-    /// once, and not for long.
+    /// How long its idle phases last: the shorter one of the last two, so that a long one among short ones
+    /// misleads once, and not for long.
     fn phase(&self) -> Option<Duration> {
         let [last, before] = self.phases;
         last.map(|last| before.map_or(last, |before| last.min(before)))

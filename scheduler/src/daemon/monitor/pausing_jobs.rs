@@ -1,5 +1,5 @@
-//! Jobs that hold memory through pauses, in virtual time: the real broker by the real samples of work, with copies and
-//! kernels that only take their time.
+//! Jobs that hold memory through pauses, in virtual time: the real broker by the real samples of work, with
+//! copies and kernels that only take their time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -328,9 +328,9 @@ fn many_short_pauses_evict_hardly_anybody() {
     }
 }
 
-/// Where the jobs have as much work as the GPUs can do, memory that leaves gains nothing.
+/// Where the jobs have as much work as the GPUs can do, memory that leaves gains little.
 #[test]
-fn jobs_that_fill_the_gpus_are_left_alone() {
+fn jobs_that_fill_the_gpus_lose_nothing() {
     for (pause, work) in [(1000, 5000), (3000, 3000), (2000, 8000)] {
         for gib_per_s in [8, 40] {
             let jobs = vec![JobKind::new(9, 6, pause, work); 8];
@@ -373,7 +373,8 @@ fn mixes_take_no_longer_than_without_evictions() {
     for (gib_per_s, (with, without, worst)) in all {
         let part = with / without;
         println!("all at {gib_per_s} GiB/s: {part:.3} of --no-swap, the worst {worst:.2}");
-        // Where a link is slow, pauses of which nothing is known yet cost more than they give: once for each job.
+        // Where a link is slow, pauses of which nothing is known yet cost more than they give: once for each
+        // job.
         assert!(part <= if gib_per_s < 10 { 1.1 } else { 1.02 });
     }
 }

@@ -47,8 +47,8 @@ impl Server {
         }
     }
 
-    /// The clients that are latency programs. That is as they said when they came: one that changes its word later
-    /// changes nobody's place in the queue.
+    /// The clients that are latency programs. That is as they said when they came: one that changes its word
+    /// later changes nobody's place in the queue.
     pub(crate) fn latency_clients(&self) -> BTreeSet<ClientId> {
         let is_one = |id: &ClientId| {
             let client = self.clients.get(id).filter(|client| client.line.is_some());
