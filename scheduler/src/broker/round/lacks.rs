@@ -27,13 +27,10 @@ impl Round<'_> {
             (is_batch, !waiting.grows(), waiting.since)
         });
         let growing = queue.pending.growing_on();
-        let of_latency = |waiting: &&Box<Waiting>| self.is_latency(waiting.client);
-        let growing_latency: GpuSet = queue
-            .pending
-            .grows()
-            .iter()
-            .filter(of_latency)
-            .map(|one| one.gpus)
+        let grows = queue.pending.grows().iter();
+        let growing_latency: GpuSet = grows
+            .filter(|waiting| self.is_latency(waiting.client))
+            .map(|waiting| waiting.gpus)
             .collect();
         let lack = |waiting: &&Waiting| {
             let is_latency = self.is_latency(waiting.client);
