@@ -171,6 +171,7 @@ mod tests {
     fn lack(gpus: &[(usize, u64)]) -> Lack {
         Lack {
             client: 99,
+            is_latency: false,
             waited: Duration::from_secs(1),
             warps: 0,
             gpus: gpus.iter().map(|&(gpu, gib)| (gpu, gib * GIB)).collect(),

@@ -17,9 +17,9 @@
 //!   swap does not wait until it asks again, so one victim at a time is told.
 //! - What tasks on stalled GPUs are only expected to need is given up before anything else
 //!   ([`crate::broker`]'s expectations), so that bytes here are bytes that somebody has or asks for.
-//! - For the request of the most senior process of the ring that swapping could
-//!   make fit, the most junior process on its GPU makes room, if it is junior to that
-//!   one. Seniority is the order of arrival of processes and never changes.
+//! - For the request of the most senior process of the ring that swapping could make fit, the most junior
+//!   process on its GPU makes room, if it is junior to that one. Seniority is the order of arrival of
+//!   processes, and never changes; latency programs are senior to all batch programs.
 //! - Until that request is granted, what comes free there is for it (a claim, in [`crate::broker`]): it may
 //!   take several to make the room, and what they ask for next may be small.
 //! - Where the room is there, and only the rule that no newcomer enters a GPU
@@ -71,6 +71,8 @@ pub const BUSY: Duration = Duration::from_secs(20);
 pub struct GpuProcess {
     /// The process's number as a client.
     pub client: ClientId,
+    /// It is a batch program, not one that people wait for.
+    pub is_batch: bool,
     /// Index of the GPU.
     pub gpu: usize,
     /// Bytes its tasks are charged there; 0: only a context.
@@ -93,6 +95,8 @@ pub struct GpuProcess {
 pub struct Blocked {
     /// The client that asked.
     pub client: ClientId,
+    /// It is a batch program, not one that people wait for.
+    pub is_batch: bool,
     /// GPUs it may go to.
     pub gpus: GpuSet,
     /// Bytes it asks for.
@@ -103,6 +107,20 @@ pub struct Blocked {
     pub alone: bool,
     /// And has waited for one very long.
     pub aged: bool,
+}
+
+impl GpuProcess {
+    /// Less is senior.
+    fn seniority(&self) -> (bool, ClientId) {
+        (self.is_batch, self.client)
+    }
+}
+
+impl Blocked {
+    /// The same as of the process.
+    fn seniority(&self) -> (bool, ClientId) {
+        (self.is_batch, self.client)
+    }
 }
 
 /// A GPU's memory.
@@ -269,7 +287,7 @@ pub fn resolve(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -
         .iter()
         .filter(|request| in_ring.contains(&request.client))
         .collect();
-    stuck.sort_by_key(|request| request.client);
+    stuck.sort_by_key(|request| request.seniority());
     let mut ledger_suffices = false;
     for (anybody, closed) in [
         (false, Closed::Stays),
@@ -313,7 +331,7 @@ pub fn resolve(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -
                 });
                 continue;
             };
-            let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.client) else {
+            let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.seniority()) else {
                 // The room is there already.
                 if !has_context(holders, request.client, gpu) && !rooms[gpu].full {
                     let client = request.client;
@@ -334,9 +352,11 @@ pub fn resolve(holders: &[GpuProcess], blocked: &[Blocked], rooms: &[GpuRoom]) -
     if ledger_suffices {
         return None;
     }
-    ring(holders, blocked, rooms, Count::Contexts, |_| false)
-        .last()
-        .map(|&client| Remedy::Refuse { client })
+    let in_ring = ring(holders, blocked, rooms, Count::Contexts, |_| false);
+    let of_ring = blocked.iter().filter(|request| in_ring.contains(&request.client));
+    let junior = of_ring.max_by_key(|request| request.seniority())?;
+    let client = junior.client;
+    Some(Remedy::Refuse { client })
 }
 
 fn targets<'a>(request: &'a Blocked, rooms: &'a [GpuRoom]) -> impl Iterator<Item = usize> + 'a {
@@ -372,7 +392,7 @@ fn victims<'a>(
 ) -> impl Iterator<Item = (&'a GpuProcess, u64)> + 'a {
     holders
         .iter()
-        .filter(move |h| h.gpu == gpu && (anybody || h.client >= request.client))
+        .filter(move |h| h.gpu == gpu && (anybody || h.seniority() >= request.seniority()))
         .filter_map(|holder| {
             let own = if holder.client == request.client {
                 request.own

@@ -7,11 +7,14 @@
 //!   phase goes on as long again, the copies have paid for themselves, and if it ends at once the loss is no more
 //!   than what was idle before. Where earlier phases of the process are known, who is expected to stay idle for
 //!   twice that long is evicted early, and who is not, late.
-//! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
-//!   most, however many wait. Who is evicted early need not: the idle phase itself is expected to last that long.
-//! - Who has waited for longer than [`longest_wait`] is not put off by what is known of phases.
+//! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's
+//!   time at most, however many wait. Who is evicted early need not, once it has worked: the idle phase
+//!   itself is expected to last that long.
+//! - Who has waited for [`FAIR`] beyond [`longest_wait`] is not put off by what is known of phases, but by a
+//!   time that each keeps what came back.
 //! - A GPU that others keep at work ([`AT_WORK`]) does no more if one is let in for another, so memory stays
-//!   where it is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`].
+//!   where it is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`]. Others that are
+//!   known to pause do not keep it at work for longer than until then, so they count as in the long run.
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -21,6 +24,7 @@
 //! [`EvictionRule`] says which rule mgbd follows: this one, or for comparison [`flexgpu`]'s.
 
 pub mod flexgpu;
+pub mod latency;
 mod rule;
 
 use std::time::Duration;
@@ -39,8 +43,9 @@ pub const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Work that keeps a GPU busy, in thousandths of what fills it.
 pub const AT_WORK: u32 = 700;
-/// How much longer a request waits where others keep the GPU at work. With evictions for all who waited,
-/// mixes of jobs that together had more work than two GPUs lost 6 and 21 % of their time to them.
+/// How much longer a request waits where others keep the GPU at work, or are known to go on too soon. So long
+/// they keep their memory then. With evictions for all who waited, mixes of jobs that together had more work
+/// than two GPUs lost 6 and 21 % of their time to them.
 pub const FAIR: Duration = Duration::from_secs(10);
 
 /// A process that has no work under way on a GPU.
@@ -48,6 +53,8 @@ pub const FAIR: Duration = Duration::from_secs(10);
 pub struct IdleProcess {
     /// The process's number as a client.
     pub client: ClientId,
+    /// It is a latency program: see [`latency`].
+    pub is_latency: bool,
     /// Index of the GPU.
     pub gpu: usize,
     /// Bytes that leave the GPU with it.
@@ -69,6 +76,8 @@ pub struct IdleProcess {
 pub struct Lack {
     /// The client that asked: its own memory is no help.
     pub client: ClientId,
+    /// It is a latency program: see [`latency`].
+    pub is_latency: bool,
     /// How long it has waited.
     pub waited: Duration,
     /// Warps of the largest launch that it is asked for.
@@ -95,16 +104,33 @@ impl Speed {
         Duration::from_secs_f64(2.0 * bytes as f64 / self.bytes_per_s.max(1) as f64)
     }
 
-    /// What is expected after an eviction of so many bytes in that time. Small ones say nothing.
-    #[must_use]
-    pub fn seen(self, bytes: u64, took: Duration) -> Speed {
-        const TELLING: u64 = 256 << 20;
-        if bytes < TELLING || took.is_zero() {
-            return self;
-        }
-        let now = bytes as f64 / took.as_secs_f64();
+    /// What is expected before any copy was seen, on a host with so many cores: copies have a thread for
+    /// three of four cores, twelve at most, each of which copies some 5 GiB/s, and together no more than a
+    /// link does (PCIe 4, 16 lanes).
+    pub fn expected(cores: usize) -> Speed {
+        let threads = (cores * 3 / 4).clamp(1, 12) as u64;
         Speed {
-            bytes_per_s: (self.bytes_per_s as f64 * 0.7 + now * 0.3) as u64,
+            bytes_per_s: (threads * (5 << 30)).min(20 << 30),
+        }
+    }
+
+    /// How fast so many bytes left in that time; `None`: so few say nothing.
+    pub fn of(bytes: u64, took: Duration) -> Option<Speed> {
+        const TELLING: u64 = 256 << 20;
+        let telling = bytes >= TELLING && !took.is_zero();
+        telling.then(|| Speed {
+            bytes_per_s: (bytes as f64 / took.as_secs_f64()) as u64,
+        })
+    }
+
+    /// What is expected after this one was seen, which counts for so much (1: nothing else does). One that is
+    /// very far off counts as four times as much or a quarter: somebody was stopped, or says what is not so.
+    #[must_use]
+    pub fn after(self, seen: Speed, counts: f64) -> Speed {
+        let before = self.bytes_per_s.max(1);
+        let seen = seen.bytes_per_s.clamp(before / 4, before.saturating_mul(4));
+        Speed {
+            bytes_per_s: (before as f64 * (1.0 - counts) + seen as f64 * counts) as u64,
         }
     }
 }
@@ -114,8 +140,8 @@ impl Speed {
 pub struct Places {
     /// GPUs with an eviction under way.
     pub closed: GpuSet,
-    /// By GPU: how much work its processes have lately, in thousandths of what fills it. None where it is
-    /// missing.
+    /// By GPU: how much work its processes have and go on to have, in thousandths of what fills it. None
+    /// where it is missing.
     pub work: Vec<u32>,
     /// Bytes that the host has left for evicted memory.
     pub host: u64,
@@ -152,7 +178,8 @@ pub fn choose(lacks: &[Lack], idle: &[IdleProcess], places: &Places, speed: Spee
 
 /// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with
 /// at most so many bytes each stay idle from the request on, hold enough together on a GPU without an
-/// eviction under way, and the host has room. [`FAIR`] longer where others keep that GPU at work.
+/// eviction under way, and the host has room. [`FAIR`] longer where others keep that GPU at work, or those
+/// are known to pause for less.
 pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
     LEAST_WAIT.max(LEAST_STAY + 2 * speed.both_ways(bytes))
 }
@@ -160,12 +187,17 @@ pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
 /// Whether evicting it is worth its copies, for a request that has waited for so long.
 fn pays(own: &IdleProcess, waited: Duration, speed: Speed) -> bool {
     let copies = speed.both_ways(own.bytes);
-    let has_aged = waited >= longest_wait(own.bytes, speed);
+    // What it came back for is done.
+    let has_worked = own.idle < own.stays;
     let (due, stay) = match own.phase {
-        Some(phase) if phase >= own.idle + 2 * copies => (LEAST_IDLE, LEAST_STAY),
-        // Whoever has been idle for longer than ever says nothing of when it goes on.
-        Some(phase) if !has_aged => (phase.max(copies), 2 * copies),
-        _ => (copies, 2 * copies),
+        Some(phase) if phase >= own.idle + 2 * copies && has_worked => (LEAST_IDLE, LEAST_STAY),
+        // Whoever has been idle for far longer than ever says nothing of when it goes on.
+        Some(phase) if waited < longest_wait(own.bytes, speed) + FAIR => {
+            ((2 * phase).max(copies), 2 * copies)
+        }
+        // It is about to go on, so it has had some time at least.
+        Some(_) => (copies, FAIR.max(2 * copies)),
+        None => (copies, 2 * copies),
     };
     own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(stay)
 }
@@ -217,6 +249,7 @@ mod tests {
     fn idle(client: ClientId, gpu: usize, gib: u64, idle_ms: u64) -> IdleProcess {
         IdleProcess {
             client,
+            is_latency: false,
             gpu,
             bytes: gib * GIB,
             idle: ms(idle_ms),
@@ -230,6 +263,7 @@ mod tests {
     fn lack(gpus: &[(usize, u64)]) -> Lack {
         Lack {
             client: 99,
+            is_latency: false,
             waited: ms(1000),
             warps: 0,
             gpus: gpus.iter().map(|&(gpu, gib)| (gpu, gib * GIB)).collect(),
@@ -254,8 +288,8 @@ mod tests {
             ..idle(1, 0, 10, idle_ms)
         };
         assert_eq!(clients(&[lack(&[(0, 8)])], &[known(5000, 100)]), [1]);
-        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 2500)]), NOBODY);
-        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 3000)]), [1]);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 5999)]), NOBODY);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 6000)]), [1]);
     }
 
     #[test]
@@ -268,8 +302,12 @@ mod tests {
         // The idle phase that begins is long enough for both copies.
         (back.stays, back.idle) = (ms(600), ms(100));
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
-        back.phase = Some(ms(4100));
+        back.phase = Some(ms(4700));
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), [1]);
+        // It has not worked since.
+        back.idle = ms(700);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
+        back.idle = ms(100);
         back.stays = ms(400);
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
     }
@@ -290,10 +328,12 @@ mod tests {
         #[test]
         fn nobody_waits_longer_for_idle_memory_than_the_bound(found in found(), busy in any::<bool>()) {
             let largest = found.iter().map(|own| own.0 << 20).max().unwrap_or(0);
-            let wait = longest_wait(largest, SPEED) + if busy { FAIR } else { Duration::ZERO };
+            let puts_off = busy || found.iter().any(|own| own.2.is_some());
+            let wait = longest_wait(largest, SPEED) + if puts_off { FAIR } else { Duration::ZERO };
             let places = Places { work: vec![if busy { 2 * AT_WORK } else { 0 }], ..places(0, u64::MAX) };
             let there: Vec<IdleProcess> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| IdleProcess {
                 client: client as ClientId,
+                is_latency: false,
                 gpu: 0,
                 bytes: mib << 20,
                 idle: ms(idle_ms) + wait,
@@ -377,10 +417,15 @@ mod tests {
 
     #[test]
     fn the_speed_follows_what_is_seen() {
-        let seen = SPEED.seen(20 * GIB, ms(1000));
-        assert_eq!(seen.bytes_per_s, 13 * GIB);
-        assert_eq!(SPEED.seen(1, ms(1)), SPEED);
-        assert_eq!(SPEED.seen(20 * GIB, Duration::ZERO), SPEED);
+        let seen = Speed::of(20 * GIB, ms(1000)).expect("it is telling");
+        assert_eq!(SPEED.after(seen, 0.5).bytes_per_s, 15 * GIB);
+        assert_eq!(SPEED.after(seen, 1.0), seen);
+        assert_eq!(Speed::of(1, ms(1)), None);
+        assert_eq!(Speed::of(20 * GIB, Duration::ZERO), None);
+        let stopped = Speed::of(GIB, ms(60_000)).expect("it is telling");
+        assert_eq!(SPEED.after(stopped, 1.0).bytes_per_s, 10 * GIB / 4);
+        assert_eq!(Speed::expected(1).bytes_per_s, 5 * GIB);
+        assert_eq!(Speed::expected(128).bytes_per_s, 20 * GIB);
         assert_eq!(Speed { bytes_per_s: 0 }.both_ways(0), Duration::ZERO);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mgb_interface::{Policy, Queue};
 
-use crate::eviction::EvictionRule;
+use crate::eviction::{EvictionRule, Speed};
 
 /// How the broker serves: its policy, its order, and its limits.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct ServingRules {
     pub max_processes: u32,
     /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
     pub evicts: Option<EvictionRule>,
+    /// How fast memory is expected to go to the host and back before it was seen.
+    pub copy_speed: Speed,
     /// Whether tasks that may go on elsewhere are moved between GPUs.
     pub moves: bool,
     /// For tests: they are moved at random, one so often, whether or not that is of any use.
@@ -45,6 +47,7 @@ impl ServingRules {
             patience: PASSED_TIMEOUT,
             max_processes: MPS_CLIENTS,
             evicts: Some(EvictionRule::Pays),
+            copy_speed: Speed::expected(1),
             moves: true,
             shuffles: None,
             swap_memory: None,

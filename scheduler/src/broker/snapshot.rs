@@ -32,6 +32,8 @@ pub struct Snapshot {
     /// How much of the last time programs outside MGB had work, by GPU, in parts of [`WHOLE`].
     /// Missing: none.
     pub foreign: Vec<u32>,
+    /// Clients that are latency programs, as far as their users may have any; all others are batch programs.
+    pub latency: BTreeSet<ClientId>,
     /// Clients whose agents listen to orders.
     pub listening: BTreeSet<ClientId>,
     /// Bytes of host memory to spare; `None`: not known, and nothing is evicted.
@@ -43,6 +45,13 @@ impl Snapshot {
     pub(super) fn work(&self, is_meant: impl Fn(&Activity) -> bool) -> u32 {
         let seen = self.activity.iter().filter(|seen| is_meant(seen));
         seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
+    }
+
+    /// How much of a GPU its processes fill, and go on to: of one that is known to pause no more than in the
+    /// long run.
+    pub(super) fn lasting_work(&self, gpu: usize) -> u32 {
+        let seen = self.activity.iter().filter(|seen| seen.gpu == gpu);
+        seen.fold(0, |sum, seen| sum.saturating_add(seen.part.min(seen.average)))
     }
 
     /// How much of the time a process has had work on a GPU, in parts of [`WHOLE`].
@@ -65,6 +74,9 @@ pub struct Activity {
     pub part: u32,
     /// How much of the time it had work there, in parts of [`WHOLE`].
     pub busy: u32,
+    /// How much of the GPU it fills in the long run, in parts of [`WHOLE`]; as lately where that is not
+    /// known.
+    pub average: u32,
     /// For how long it has had no work there; `None`: it has some.
     pub idle: Option<Duration>,
     /// How long its idle phases there last; `None`: it had none yet.

@@ -5,6 +5,7 @@ use super::*;
 fn holder(client: ClientId, gpu: usize, bytes: u64) -> GpuProcess {
     GpuProcess {
         client,
+        is_batch: true,
         gpu,
         reserved: bytes,
         swappable: bytes,
@@ -18,6 +19,7 @@ fn holder(client: ClientId, gpu: usize, bytes: u64) -> GpuProcess {
 fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
     Blocked {
         client,
+        is_batch: true,
         gpus: GpuSet::from_bits(gpus),
         bytes: 4,
         own,
@@ -43,6 +45,22 @@ fn the_most_junior_makes_room_for_the_most_senior() {
     let holders = [holder(1, 0, 5), holder(2, 0, 5), holder(3, 0, 5)];
     let requests = [blocked(3, 1, 5), blocked(1, 1, 5), blocked(2, 1, 5)];
     assert_eq!(resolve(&holders, &requests, &[FULL]), swap(3, 0, 1));
+}
+
+#[test]
+fn latency_programs_are_senior_to_all_batch_programs() {
+    let mut holders = [holder(1, 0, 5), holder(2, 0, 5), holder(3, 0, 5)];
+    let mut requests = [blocked(1, 1, 5), blocked(2, 1, 5), blocked(3, 1, 5)];
+    (holders[2].is_batch, requests[2].is_batch) = (false, false);
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(2, 0, 3));
+    // Nor does the youngest make room for a batch program that can have it of another one.
+    assert_eq!(resolve(&holders[1..], &requests[1..], &[FULL]), swap(2, 0, 3));
+    // Where no memory can leave, a batch program is refused.
+    holders.iter_mut().for_each(|holder| holder.swappable = 0);
+    assert_eq!(
+        resolve(&holders, &requests, &[FULL]),
+        Some(Remedy::Refuse { client: 2 })
+    );
 }
 
 #[test]

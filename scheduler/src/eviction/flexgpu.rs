@@ -149,6 +149,7 @@ mod tests {
     fn idle(client: ClientId, gib: u64, uses: u64) -> IdleProcess {
         IdleProcess {
             client,
+            is_latency: false,
             gpu: 0,
             bytes: gib * GIB,
             idle: ms(1),
@@ -172,6 +173,7 @@ mod tests {
     fn lack(gib: u64) -> Lack {
         Lack {
             client: 99,
+            is_latency: false,
             waited: ms(0),
             warps: WARPS / 2,
             gpus: vec![(0, gib * GIB)],

@@ -39,6 +39,7 @@ mod keep_nvcc;
 mod kept;
 mod kill;
 mod late;
+mod latency_memory;
 mod legacy;
 mod many_uids;
 mod movable;

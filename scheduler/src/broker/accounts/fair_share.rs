@@ -17,6 +17,23 @@ pub(in crate::broker) struct FairOrder {
     pub(in crate::broker) positions: Vec<usize>,
 }
 
+impl FairOrder {
+    /// The order in which they came.
+    pub(in crate::broker) fn of_queue(waiters: &[Waiter]) -> FairOrder {
+        FairOrder {
+            waiters: waiters.to_vec(),
+            positions: (0..waiters.len()).collect(),
+        }
+    }
+
+    /// Those of them that are meant.
+    pub(in crate::broker) fn only(self, is_meant: impl Fn(&Waiter) -> bool) -> FairOrder {
+        let all = self.waiters.into_iter().zip(self.positions);
+        let (waiters, positions) = all.filter(|(waiter, _)| is_meant(waiter)).unzip();
+        FairOrder { waiters, positions }
+    }
+}
+
 impl Accounts {
     /// The requests to begin in the order in which users are served. `None`: it is that of the queue.
     pub(in crate::broker) fn fair_order(

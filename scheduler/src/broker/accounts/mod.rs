@@ -23,6 +23,8 @@ use crate::gpu_set::GpuSet;
 use crate::ledger::TaskKey;
 use crate::quota::{Account, Amount, Beyond, Limits, Owner};
 
+pub(super) use fair_share::FairOrder;
+
 #[cfg(test)]
 pub(super) use amounts::of_client as amount_of_client;
 pub(super) use places::idle_views;
@@ -211,6 +213,16 @@ impl Accounts {
     /// The client asks for nothing any more.
     pub(super) fn hang_up(&mut self, client: ClientId) {
         self.beyond.retain(|key| key.client != client);
+    }
+
+    /// The client's requests that go beyond a quota.
+    pub(super) fn beyond_of(&self, client: ClientId) -> impl Iterator<Item = TaskKey> {
+        let first = TaskKey { client, task: 0 };
+        let last = TaskKey {
+            client,
+            task: u64::MAX,
+        };
+        self.beyond.range(first..=last).copied()
     }
 
     /// The clients that share a quota for which one of these requests waits.

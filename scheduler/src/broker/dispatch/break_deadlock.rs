@@ -5,7 +5,7 @@ use mgb_probe::wire::Reply;
 use super::Broker;
 use crate::broker::answer::over_quota;
 use crate::broker::queue::Waiting;
-use crate::broker::round::{Round, blocked};
+use crate::broker::round::Round;
 use crate::client::ClientId;
 use crate::deadlock::{self, GpuProcess, Remedy};
 use crate::gpu_set::GpuSet;
@@ -15,7 +15,7 @@ impl Broker {
     pub(super) fn break_deadlocks(&mut self, round: &mut Round<'_>) {
         // Each round answers a request, so there are no more rounds than those.
         for _ in 0..=self.queue.pending.len() {
-            let blocked = blocked(&self.books, &self.queue, round.now);
+            let blocked = round.blocked(&self.books, &self.queue);
             if blocked.is_empty() {
                 return;
             }
@@ -75,7 +75,7 @@ impl Broker {
             return;
         }
         loop {
-            let blocked = blocked(&self.books, &self.queue, round.now);
+            let blocked = round.blocked(&self.books, &self.queue);
             if !blocked.iter().any(|request| request.aged) {
                 return;
             }

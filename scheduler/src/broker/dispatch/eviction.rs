@@ -1,4 +1,4 @@
-//! Evicts idle memory for requests that wait: asks [`crate::eviction`], and gives the orders.
+//! Evicts memory for requests that wait: asks [`crate::eviction`], and gives the orders.
 
 use std::time::Duration;
 
@@ -8,7 +8,12 @@ use super::Broker;
 use crate::broker::round::Round;
 use crate::client::ClientId;
 use crate::eviction::flexgpu::{self, GpuActivity};
+use crate::eviction::latency::{self, EvictableMemory};
 use crate::eviction::{self, EvictionRule, IdleProcess, Lack, Places};
+
+/// For how long after the last of it has left a GPU what is free there is kept for the latency program that
+/// it left for: the round that hears of it grants it.
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Broker {
     /// The rule by which idle memory is evicted, if it is.
@@ -26,37 +31,111 @@ impl Broker {
         Reply::Done
     }
 
-    /// After a round: orders idle memory off GPUs for which requests wait. `lacks`: what they lack, if that
-    /// is known.
+    /// After a round: orders memory off GPUs for which requests wait, for latency programs first. `lacks`:
+    /// what they lack, if that is known.
     pub(super) fn evict_idle(&mut self, lacks: Option<Vec<Lack>>, round: &Round<'_>) {
         self.give_up_orders(round.now);
-        let (Some(host), Some(rule)) = (round.host_room(&self.books), self.books.rules.evicts) else {
+        let (Some(mut host), Some(rule)) = (round.host_room(&self.books), self.books.rules.evicts) else {
             return;
         };
         if self.queue.pending.is_empty() || self.books.ledger.blind() {
             return;
         }
         let idle = round.idle(&self.books, &self.queue, &self.orders);
-        let idle = self.accounts.that_may_swap(&self.books.clients, idle);
-        if idle.is_empty() {
-            return;
-        }
-        let lacks = lacks.unwrap_or_else(|| round.lacks(&self.books, &self.queue));
-        for own in self.choose_idle(rule, &lacks, &idle, host, round) {
-            // What was ordered before it may have been the last that may go to the host.
-            let uid = self.books.clients.user(own.client);
-            if !self.accounts.may_swap(uid, own.bytes) {
-                continue;
+        let mut idle = self.accounts.that_may_swap(&self.books.clients, idle);
+        let lacks = |broker: &Broker| lacks.unwrap_or_else(|| round.lacks(&broker.books, &broker.queue));
+        let mut lacks = if round.has_latency() {
+            let mut lacks = lacks(self);
+            // Beyond a quota a latency program is as any other.
+            for lack in &mut lacks {
+                let mut beyond = self.accounts.beyond_of(lack.client);
+                lack.is_latency &= !beyond.any(|key| self.queue.has(key));
             }
-            tracing::info!(
-                client = own.client,
-                gpu = own.gpu,
-                idle_ms = own.idle.as_millis() as u64,
-                "others wait for its idle memory"
-            );
-            let gpu = own.gpu as u32;
-            self.give_order(own.client, Order::Evict { gpu }, own.bytes, round.now);
+            host -= self.evict_for_latency(&lacks, &idle, host, round);
+            lacks
+        } else if idle.is_empty() {
+            return;
+        } else {
+            lacks(self)
+        };
+        lacks.retain(|lack| !lack.is_latency);
+        idle.retain(|own| !own.is_latency);
+        for own in self.choose_idle(rule, &lacks, &idle, host, round) {
+            self.evict(&own, Order::Evict { gpu: own.gpu as u32 }, round.now);
         }
+    }
+
+    /// Orders memory off GPUs for latency programs. Returns how many bytes go to the host.
+    fn evict_for_latency(
+        &mut self,
+        lacks: &[Lack],
+        idle: &[IdleProcess],
+        host: u64,
+        round: &Round<'_>,
+    ) -> u64 {
+        if !lacks.iter().any(|lack| lack.is_latency) {
+            return 0;
+        }
+        let at_work = round.batch_at_work(&self.books, &self.queue, &self.orders);
+        let clients = &self.books.clients;
+        let at_work: Vec<IdleProcess> = at_work
+            .into_iter()
+            .filter(|own| self.accounts.may_swap(clients.user(own.client), own.bytes))
+            .collect();
+        let (closed, speed) = (self.orders.leaving_from(), self.orders.speed());
+        let there = EvictableMemory {
+            idle,
+            at_work: &at_work,
+        };
+        let mut bytes = 0;
+        for way in latency::choose(lacks, there, closed, speed, host) {
+            for own in &way.evicted {
+                let gpu = own.gpu as u32;
+                let order = if latency::is_at_work(own) {
+                    Order::Suspend { gpu }
+                } else {
+                    Order::Evict { gpu }
+                };
+                if self.evict(own, order, round.now) {
+                    bytes += own.bytes;
+                    let until = round.now + CLAIM_TIMEOUT;
+                    self.reserve.claims.keep_for(own.gpu, way.lack.client, until);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Orders the memory of a process off a GPU. False: what was ordered before it was the last that its user
+    /// may have in the host.
+    fn evict(&mut self, own: &IdleProcess, order: Order, now: Duration) -> bool {
+        let uid = self.books.clients.user(own.client);
+        if !self.accounts.may_swap(uid, own.bytes) {
+            return false;
+        }
+        tracing::info!(
+            client = own.client,
+            gpu = own.gpu,
+            idle_ms = own.idle.as_millis() as u64,
+            ?order,
+            "others wait for its memory"
+        );
+        self.give_order(own.client, order, own.bytes, now);
+        true
+    }
+
+    /// Drops what is kept for latency programs that do not wait any more, or for which no memory is about to
+    /// leave.
+    pub(super) fn drop_latency_claims(&mut self, round: &Round<'_>) {
+        let leaving = self.orders.leaving_from();
+        let pending = &self.queue.pending;
+        let waits = |gpu: usize, client| pending.of(client).any(|waiting| waiting.gpus.contains(gpu));
+        let until = round.now + CLAIM_TIMEOUT;
+        let claims = &mut self.reserve.claims;
+        claims.retain_latency(|gpu, client, until| {
+            waits(gpu, client) && round.is_latency(client) && (leaving.contains(gpu) || round.now < until)
+        });
+        claims.renew_latency(leaving, until);
     }
 
     fn choose_idle(
@@ -71,7 +150,7 @@ impl Broker {
         let gpus = self.books.ledger.gpus();
         match rule {
             EvictionRule::Pays => {
-                let work = |gpu: usize| round.snapshot.work(|seen| seen.gpu == gpu);
+                let work = |gpu: usize| round.snapshot.lasting_work(gpu);
                 let places = Places {
                     closed,
                     work: (0..gpus.len()).map(work).collect(),

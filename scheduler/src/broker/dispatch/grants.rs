@@ -79,6 +79,11 @@ impl Broker {
     /// caller's.
     pub(super) fn grant_growth(&mut self, waiting: &Waiting, gpu: usize, round: &mut Round<'_>) -> bool {
         let key = waiting.key();
+        let comes_back = self
+            .books
+            .ledger
+            .task(key)
+            .is_some_and(|holding| holding.evicted > 0);
         let reserved = match self.books.ledger.grow(key, waiting.bytes) {
             Ok(reserved) => reserved,
             Err(error) => {
@@ -88,7 +93,9 @@ impl Broker {
         };
         self.accounts.count_grant(&self.books, waiting, gpu);
         round.spend_growth(waiting, gpu);
-        self.orders.came_back(waiting.client, round.now);
+        if comes_back {
+            self.orders.came_back(waiting.client, round.now);
+        }
         let waited = waiting.waits(round.now);
         self.history.grew(&self.books, key, reserved, waited, round.now);
         self.granted(waiting, gpu, reply(waiting, gpu, reserved, None), round);

@@ -62,7 +62,7 @@ impl Broker {
             turns: Turns::default(),
             accounts: Accounts::default(),
             jobs: Jobs::default(),
-            orders: Orders::default(),
+            orders: Orders::new(rules.copy_speed),
             history: History::default(),
         }
     }

@@ -9,20 +9,24 @@
 //! there do not take it ([`crate::broker::reserve::Claims`]).
 //!
 //! While a task has a GPU for itself, no other task grows or begins there.
+//!
+//! Latency programs go before batch programs, in both, until one of those has waited for very long. What is
+//! kept for batch programs is not kept from them.
 
 use std::time::Duration;
 
 use mgb_probe::wire::NUMBERED;
 
 use super::Broker;
+use crate::broker::accounts::FairOrder;
 use crate::broker::answer::Answer;
 use crate::broker::queue::Waiting;
-use crate::broker::round::{Cover, Round, blocked, cost_of_move};
+use crate::broker::round::{Cover, Round, cost_of_move};
 use crate::broker::snapshot::Snapshot;
 use crate::deadlock::{self, Blocked};
 use crate::gpu_set::GpuSet;
 use crate::ledger::Colocation;
-use crate::policies::{self, Claim, GpuState, Placement, View};
+use crate::policies::{self, Claim, GpuState, HOLDER_PATIENCE, Placement, View};
 
 impl Broker {
     /// Answers whoever can be answered now, and takes what it grants off what `snapshot` has covered.
@@ -70,6 +74,7 @@ impl Broker {
         }
         if !newcomers {
             self.drop_claims(round);
+            self.drop_latency_claims(round);
         }
         self.serve_growth(round);
         if !newcomers {
@@ -97,7 +102,7 @@ impl Broker {
         if self.reserve.claims.is_empty() {
             return;
         }
-        let blocked = blocked(&self.books, &self.queue, round.now);
+        let blocked = round.blocked(&self.books, &self.queue);
         let rooms = round.rooms(&self.books);
         let can_be_met = |request: &Blocked, gpu: usize, claim: Claim| {
             request.client == claim.client
@@ -117,7 +122,11 @@ impl Broker {
             return;
         }
         let mut growing: Vec<Waiting> = growing.iter().map(|waiting| Waiting::clone(waiting)).collect();
-        growing.sort_by_key(|waiting| (waiting.client, waiting.since));
+        let goes_first = self.latency_goes_first(round);
+        growing.sort_by_key(|waiting| {
+            let is_behind = !goes_first || !round.is_latency(waiting.client);
+            (is_behind, waiting.client, waiting.since)
+        });
         let mut kept = GpuSet::EMPTY;
         let colocation = Colocation::of(&self.books.ledger);
         for waiting in growing {
@@ -172,11 +181,32 @@ impl Broker {
         books.among(may).find(fits)
     }
 
+    /// Whether latency programs are served before batch programs: some wait, and no batch program has waited
+    /// for very long.
+    fn latency_goes_first(&self, round: &Round<'_>) -> bool {
+        let rules = &self.books.rules;
+        let very_long = rules.patience.saturating_mul(HOLDER_PATIENCE);
+        let pending = || self.queue.pending.iter();
+        let has_aged =
+            |waiting: &Waiting| !round.is_latency(waiting.client) && waiting.waits(round.now) >= very_long;
+        round.has_latency()
+            && pending().any(|waiting| round.is_latency(waiting.client))
+            && !pending().any(has_aged)
+    }
+
     fn serve_beginners(&mut self, round: &mut Round<'_>) {
+        if self.latency_goes_first(round) {
+            self.serve_beginners_of(Served::LatencyPrograms, round);
+        }
+        self.serve_beginners_of(Served::All, round);
+    }
+
+    fn serve_beginners_of(&mut self, served: Served, round: &mut Round<'_>) {
         loop {
-            let gpus = round.gpu_states(&self.books, &self.queue, &self.reserve, &self.jobs);
+            let heeds = |client| served == Served::All || round.is_latency(client);
+            let gpus = round.gpu_states(&self.books, &self.queue, &self.reserve, &self.jobs, heeds);
             let (mut is_beyond, mut expects_more) = (false, false);
-            for (waiting, gpu) in self.placed(&gpus, round.now) {
+            for (waiting, gpu) in self.placed(&gpus, served, round) {
                 // What was granted before it may have been the last that its user may have.
                 if !self.is_within_limits(&waiting, gpu) {
                     is_beyond = true;
@@ -202,15 +232,20 @@ impl Broker {
         !with_place.is_empty() && !self.accounts.within_quota(&self.books, waiting, there).is_empty()
     }
 
-    /// What the policy places now, and where.
-    fn placed(&self, gpus: &[GpuState], now: Duration) -> Vec<(Waiting, usize)> {
-        let (rules, pending) = (&self.books.rules, &self.queue.pending);
-        let order = self.accounts.fair_order(&self.books, pending.waiters(), now);
+    /// What the policy places now of those that are served, and where.
+    fn placed(&self, gpus: &[GpuState], served: Served, round: &Round<'_>) -> Vec<(Waiting, usize)> {
+        let (rules, pending, now) = (&self.books.rules, &self.queue.pending, round.now);
+        let mut order = self.accounts.fair_order(&self.books, pending.waiters(), now);
+        let is_ordered = order.is_some();
+        if served == Served::LatencyPrograms {
+            let all = order.unwrap_or_else(|| FairOrder::of_queue(pending.waiters()));
+            order = Some(all.only(|waiter| round.is_latency(waiter.client)));
+        }
         let view = View {
             gpus,
             sms: self.books.ledger.sms(),
             waiting: order.as_ref().map_or(pending.waiters(), |order| &order.waiters),
-            is_ordered: order.is_some(),
+            is_ordered,
             now,
             patience: rules.patience,
         };
@@ -220,6 +255,15 @@ impl Broker {
             placements.map(|Placement { waiter, gpu }| (pending.beginner(position(waiter)).clone(), gpu));
         placed.collect()
     }
+}
+
+/// Which requests to begin are served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// Those of latency programs, as if there were no others.
+    LatencyPrograms,
+    /// Those of all programs.
+    All,
 }
 
 /// Whether the process may use further devices, of which is decided with its first one.

@@ -31,8 +31,8 @@ const DEAF_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest such time where a person wants the memory to leave.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// What is expected of a copy to the host and back before one was seen.
-const FIRST_SPEED: Speed = Speed { bytes_per_s: 8 << 30 };
+/// How much the speed of one copy counts beside those before it.
+const SPEED_COUNTS: f64 = 0.3;
 
 /// The clients' agents, and the orders that they are given.
 #[derive(Debug)]
@@ -45,21 +45,23 @@ pub(super) struct Orders {
     leavings: Leavings,
     /// How fast memory is expected to go to the host.
     speed: Speed,
+    /// No copy was seen yet.
+    speed_is_assumed: bool,
 }
 
-impl Default for Orders {
-    fn default() -> Orders {
+impl Orders {
+    /// No client yet; memory is expected to go to the host so fast until a copy was seen.
+    pub(super) fn new(speed: Speed) -> Orders {
         Orders {
             moves: Moves::default(),
             agents: BTreeMap::new(),
             outgoing: Vec::new(),
             leavings: Leavings::default(),
-            speed: FIRST_SPEED,
+            speed,
+            speed_is_assumed: true,
         }
     }
-}
 
-impl Orders {
     /// A client arrived.
     pub(super) fn arrive(&mut self, client: ClientId) {
         self.agents.insert(client, Agent::default());
@@ -212,8 +214,10 @@ impl Orders {
         agent.evictions = agent.evictions.saturating_add(1);
         // What it freed is what the ledger has taken off its tasks; the number here is only its word.
         let freed = freed.min(open.bytes);
-        if !open.waits_for_work {
-            self.speed = self.speed.seen(freed, lasted);
+        if let Some(seen) = Speed::of(freed, lasted).filter(|_| !open.waits_for_work) {
+            let counts = if self.speed_is_assumed { 1.0 } else { SPEED_COUNTS };
+            self.speed = self.speed.after(seen, counts);
+            self.speed_is_assumed = false;
         }
         counts.evicted += 1;
         counts.evicted_bytes = counts.evicted_bytes.saturating_add(freed);

@@ -8,7 +8,7 @@ const EVICT: Order = Order::Evict { gpu: 1 };
 
 /// Client 1 with an order to bring 100 bytes to the host, given after a second.
 fn ordered() -> (Orders, Clients) {
-    let (mut orders, mut clients) = (Orders::default(), Clients::default());
+    let (mut orders, mut clients) = (Orders::new(Speed::expected(1)), Clients::default());
     clients.arrive(1, 11);
     orders.arrive(1);
     assert!(orders.give(&clients, 1, EVICT, 100, AT(1)) && !orders.give(&clients, 2, EVICT, 1, AT(1)));
@@ -78,4 +78,23 @@ fn a_client_that_asks_again_without_having_made_room_cannot_swap() {
         !orders.cannot_swap(1, 0) && orders.cannot_swap(9, 0),
         "there is no client 9"
     );
+}
+
+#[test]
+fn the_first_copy_counts_alone_and_others_a_little() {
+    let (mut orders, mut clients) = (Orders::new(Speed::expected(1)), Clients::default());
+    clients.arrive(1, 11);
+    orders.arrive(1);
+    let mut evict = |bytes, took| {
+        let now = AT(10);
+        orders.give(&clients, 1, EVICT, bytes, now);
+        let number = orders.agents[&1].last.into();
+        orders.obeyed(1, number, bytes, false, &mut Counts::default(), now + took);
+        orders.speed().bytes_per_s
+    };
+    assert_eq!(evict(1 << 20, AT(1)), 5 << 30, "so little says nothing");
+    assert_eq!(evict(10 << 30, AT(1)), 10 << 30);
+    assert_eq!(evict(20 << 30, AT(1)), 13 << 30);
+    // Who is stopped meanwhile says little.
+    assert!(evict(1 << 30, AT(60)) > 10 << 30);
 }

@@ -7,18 +7,20 @@ use crate::broker::jobs::Jobs;
 use crate::broker::queue::RequestQueue;
 use crate::broker::reserve::Reserve;
 use crate::broker::snapshot::{Snapshot, WHOLE};
+use crate::client::ClientId;
 use crate::deadlock::GpuProcess;
 use crate::ledger::{Colocation, Ledger};
 use crate::policies::GpuState;
 
 impl Round<'_> {
-    /// The GPUs, as policies see them.
+    /// The GPUs, as policies see them. `heeds`: whose growth keeps others out.
     pub(in crate::broker) fn gpu_states(
         &self,
         books: &Books,
         queue: &RequestQueue,
         reserve: &Reserve,
         jobs: &Jobs,
+        heeds: impl Fn(ClientId) -> bool,
     ) -> Vec<GpuState> {
         let (ledger, snapshot) = (&books.ledger, self.snapshot);
         let colocation = Colocation::of(ledger);
@@ -53,7 +55,12 @@ impl Round<'_> {
                 state.warps = state.warps.saturating_sub(holding.warps);
             }
         }
-        for waiting in queue.pending.grows() {
+        for waiting in queue
+            .pending
+            .grows()
+            .iter()
+            .filter(|waiting| heeds(waiting.client))
+        {
             let Some(gpu) = waiting.gpus.first() else {
                 continue;
             };

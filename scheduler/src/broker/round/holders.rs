@@ -1,7 +1,5 @@
 //! Puts the ledger and the queue into the words of [`crate::deadlock`].
 
-use std::time::Duration;
-
 use super::{Round, rooms};
 use crate::broker::books::Books;
 use crate::broker::orders::Orders;
@@ -29,13 +27,13 @@ impl Round<'_> {
         queue: &RequestQueue,
         orders: &Orders,
     ) -> (Vec<GpuProcess>, GpuSet) {
-        if blocked(books, queue, self.now).is_empty() {
+        if self.blocked(books, queue).is_empty() {
             let empty = books.ledger.without_memory();
             debug_assert_eq!(empty, self.find_stalled(books, queue, orders));
             return (Vec::new(), empty);
         }
         let holders = self.all_holders(books, queue, orders);
-        let stalled = stalled(books, queue, &holders, self.now);
+        let stalled = self.stalled_among(books, queue, &holders);
         (holders, stalled)
     }
 
@@ -46,7 +44,7 @@ impl Round<'_> {
         queue: &RequestQueue,
         orders: &Orders,
     ) -> GpuSet {
-        stalled(books, queue, &self.all_holders(books, queue, orders), self.now)
+        self.stalled_among(books, queue, &self.all_holders(books, queue, orders))
     }
 
     /// Every process on every GPU, as things stand now. Goes through the ledger once: there may be hundreds.
@@ -128,6 +126,7 @@ impl Round<'_> {
         let waits_with_room = waits(|holding| holding.charged() > 0 || holding.keeps_others_out());
         GpuProcess {
             client,
+            is_batch: !self.is_latency(client),
             gpu,
             reserved,
             swappable,
@@ -137,32 +136,33 @@ impl Round<'_> {
             alone,
         }
     }
-}
 
-fn stalled(books: &Books, queue: &RequestQueue, holders: &[GpuProcess], now: Duration) -> GpuSet {
-    deadlock::stalled(holders, &blocked(books, queue, now), &rooms(books, &[]))
-}
+    fn stalled_among(&self, books: &Books, queue: &RequestQueue, holders: &[GpuProcess]) -> GpuSet {
+        deadlock::stalled(holders, &self.blocked(books, queue), &rooms(books, &[]))
+    }
 
-/// The requests that can be part of a deadlock: those of processes that have something, and of others
-/// such as have wanted a GPU for themselves very long.
-pub(in crate::broker) fn blocked(books: &Books, queue: &RequestQueue, now: Duration) -> Vec<Blocked> {
-    let very_long = books.rules.patience.saturating_mul(HOLDER_PATIENCE);
-    let blocked = |waiting: &Waiting| Blocked {
-        alone: books.wants_alone(&waiting.request),
-        aged: books.wants_alone(&waiting.request) && waiting.waits(now) >= very_long,
-        client: waiting.client,
-        gpus: waiting.gpus,
-        bytes: waiting.bytes,
-        own: if waiting.grows() {
-            let task = books.ledger.task(waiting.key());
-            task.map_or(0, |holding| holding.reserved)
-        } else {
-            0
-        },
-    };
-    let of_holders = queue.pending.of_holders().map(blocked);
-    let aged = now.checked_sub(very_long).into_iter();
-    let aged = aged.flat_map(|then| queue.pending.alone_since(then));
-    let newcomers = aged.filter(|waiting| books.ledger.context_gpus(waiting.client).is_empty());
-    of_holders.chain(newcomers.map(blocked)).collect()
+    /// The requests that can be part of a deadlock: those of processes that have something, and of others
+    /// such as have wanted a GPU for themselves very long.
+    pub(in crate::broker) fn blocked(&self, books: &Books, queue: &RequestQueue) -> Vec<Blocked> {
+        let very_long = books.rules.patience.saturating_mul(HOLDER_PATIENCE);
+        let blocked = |waiting: &Waiting| Blocked {
+            alone: books.wants_alone(&waiting.request),
+            aged: books.wants_alone(&waiting.request) && waiting.waits(self.now) >= very_long,
+            client: waiting.client,
+            is_batch: !self.is_latency(waiting.client),
+            gpus: waiting.gpus,
+            bytes: waiting.bytes,
+            own: if waiting.grows() {
+                let task = books.ledger.task(waiting.key());
+                task.map_or(0, |holding| holding.reserved)
+            } else {
+                0
+            },
+        };
+        let of_holders = queue.pending.of_holders().map(blocked);
+        let aged = self.now.checked_sub(very_long).into_iter();
+        let aged = aged.flat_map(|then| queue.pending.alone_since(then));
+        let newcomers = aged.filter(|waiting| books.ledger.context_gpus(waiting.client).is_empty());
+        of_holders.chain(newcomers.map(blocked)).collect()
+    }
 }

@@ -1,6 +1,8 @@
 //! Puts the ledger, the queue and what was seen into the words of [`crate::eviction`]: what requests lack, and which
 //! processes have idle memory.
 
+use std::time::Duration;
+
 use super::Round;
 use crate::broker::books::Books;
 use crate::broker::orders::Orders;
@@ -8,22 +10,35 @@ use crate::broker::queue::{RequestQueue, Waiting};
 use crate::broker::snapshot::{Activity, Snapshot};
 use crate::eviction::flexgpu::Busy;
 use crate::eviction::{IdleProcess, Lack};
+use crate::gpu_set::GpuSet;
 use crate::ledger::Colocation;
 
 /// Requests that are looked at, the longest wait first: there may be thousands.
 const MAX_LACKS: usize = 32;
 
 impl Round<'_> {
-    /// The requests that do not fit, and what they lack: those that grow first, then the longest wait.
+    /// The requests that do not fit, and what they lack: those of latency programs first, then those that
+    /// grow, then the longest wait.
     pub(in crate::broker) fn lacks(&self, books: &Books, queue: &RequestQueue) -> Vec<Lack> {
         let colocation = Colocation::of(&books.ledger);
         let mut waiting: Vec<&Waiting> = queue.pending.iter().collect();
-        waiting.sort_by_key(|waiting| (!waiting.grows(), waiting.since));
+        waiting.sort_by_key(|waiting| {
+            let is_batch = !self.is_latency(waiting.client);
+            (is_batch, !waiting.grows(), waiting.since)
+        });
         let growing = queue.pending.growing_on();
+        let grows = queue.pending.grows().iter();
+        let growing_latency: GpuSet = grows
+            .filter(|waiting| self.is_latency(waiting.client))
+            .map(|waiting| waiting.gpus)
+            .collect();
         let lack = |waiting: &&Waiting| {
+            let is_latency = self.is_latency(waiting.client);
+            // No newcomer goes where growth waits.
+            let grows_before = if is_latency { growing_latency } else { growing };
             let is_open = |gpu: &usize| {
-                // No newcomer goes where growth waits.
-                !colocation.is_closed(*gpu, waiting.client) && (waiting.grows() || !growing.contains(gpu))
+                !colocation.is_closed(*gpu, waiting.client)
+                    && (waiting.grows() || !grows_before.contains(*gpu))
             };
             let lacking = |gpu: usize| (gpu, self.lacking(books, waiting, gpu));
             let gpus = books.among(waiting.gpus).filter(is_open);
@@ -32,6 +47,7 @@ impl Round<'_> {
             let fits = gpus.iter().any(|(_, bytes)| *bytes == 0) || books.wants_alone(&waiting.request);
             (!fits && !gpus.is_empty()).then(|| Lack {
                 client: waiting.client,
+                is_latency,
                 waited: waiting.waits(self.now),
                 warps: warps_of(waiting, self.snapshot),
                 gpus,
@@ -61,6 +77,32 @@ impl Round<'_> {
         queue: &RequestQueue,
         orders: &Orders,
     ) -> Vec<IdleProcess> {
+        self.evictable(books, queue, orders, |seen| seen.idle)
+    }
+
+    /// The batch programs that have work on a GPU where they have memory that can leave, as if idle for no
+    /// time.
+    pub(in crate::broker) fn batch_at_work(
+        &self,
+        books: &Books,
+        queue: &RequestQueue,
+        orders: &Orders,
+    ) -> Vec<IdleProcess> {
+        let is_meant = |seen: &Activity| seen.idle.is_none() && !self.is_latency(seen.client);
+        self.evictable(books, queue, orders, |seen| {
+            is_meant(seen).then_some(Duration::ZERO)
+        })
+    }
+
+    /// The processes with memory that can leave a GPU of which this says for how long they have been idle
+    /// there.
+    fn evictable(
+        &self,
+        books: &Books,
+        queue: &RequestQueue,
+        orders: &Orders,
+        idle_for: impl Fn(&Activity) -> Option<Duration>,
+    ) -> Vec<IdleProcess> {
         let mut entries = self.snapshot.activity.iter().peekable();
         let mut idle = Vec::new();
         for holder in self.all_holders(books, queue, orders) {
@@ -73,12 +115,13 @@ impl Round<'_> {
                 continue;
             };
             let agent = orders.free_agent(holder.client, self.snapshot, self.now);
-            let (Some(length), Some(agent)) = (seen.idle, agent) else {
+            let (Some(length), Some(agent)) = (idle_for(seen), agent) else {
                 continue;
             };
             if holder.swappable > 0 && !holder.alone {
                 idle.push(IdleProcess {
                     client: holder.client,
+                    is_latency: !holder.is_batch,
                     gpu: holder.gpu,
                     bytes: holder.swappable,
                     idle: length,

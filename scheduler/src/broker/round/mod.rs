@@ -24,7 +24,6 @@ use crate::ledger::Ledger;
 use crate::policies::Waiter;
 use crate::sms::TaskLaunch;
 
-pub(super) use holders::blocked;
 pub(super) use movers::cost_of_move;
 
 /// A round over the queue: what it sees, and what it has answered so far.
@@ -102,6 +101,16 @@ impl<'a> Round<'a> {
     /// GPUs of which the snapshot says nothing are covered as far as the ledger knows.
     pub(super) fn cover_all(&mut self, ledger: &Ledger) {
         self.covered.resize(ledger.gpus().len(), None);
+    }
+
+    /// Whether there is a latency program.
+    pub(super) fn has_latency(&self) -> bool {
+        !self.snapshot.latency.is_empty()
+    }
+
+    /// Whether the client is a latency program.
+    pub(super) fn is_latency(&self, client: ClientId) -> bool {
+        self.snapshot.latency.contains(&client)
     }
 
     /// Whether the snapshot says something of each GPU.

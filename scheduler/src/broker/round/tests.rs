@@ -7,6 +7,7 @@ use mgb_probe::wire::{Op, Request, Text};
 use super::*;
 use crate::broker::queue::QueuedRequest;
 use crate::broker::rules::ServingRules;
+use crate::eviction::Speed;
 use crate::ledger::{EvictedTime, Holding, TaskKey};
 use crate::node::test_gpu;
 
@@ -121,7 +122,7 @@ fn what_a_growth_lacks_is_known() {
 
 #[test]
 fn a_gpu_is_stalled_where_its_only_process_waits() {
-    let (mut books, mut queue, orders) = (books(), RequestQueue::default(), Orders::default());
+    let (mut books, mut queue, orders) = (books(), RequestQueue::default(), Orders::new(Speed::expected(1)));
     books.clients.arrive(1, 1);
     let (snapshot, now) = (snapshot(100, 0), Duration::from_secs(9));
     let mut round = Round::new(&snapshot, Cover::copy(&snapshot), now);

@@ -9,13 +9,16 @@
 //! counts for as much of the GPU as the largest of them fills.
 //!
 //! From the same samples: for how long a process has had no work on a GPU, how long such phases of its last,
-//! and how often and for how long at a time it has had work.
+//! how much of the GPU it fills in the long run, and how often and for how long at a time it has had work. An
+//! idle phase ends where the process asks for memory that has left: that it waits then for room is not of its
+//! own making. Where nobody waits, samples are rare, and what happens between two of them counts for
+//! [`MAX_GAP`] at most.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Ledger;
-use crate::broker::{Activity, WHOLE};
+use crate::broker::{Activity, Broker, WHOLE};
 use crate::client::ClientId;
 use crate::daemon::client::Client;
 
@@ -25,20 +28,38 @@ const MEMORY: Duration = Duration::from_millis(500);
 /// Shorter idle phases are none: the process was between two launches.
 const SHORTEST_PHASE: Duration = Duration::from_millis(50);
 
+/// Of the time between two samples without work no more counts as idle: there may have been some between.
+const MAX_GAP: Duration = Duration::from_millis(250);
+
 #[derive(Clone, Copy, Debug)]
 struct Lately {
     part: f64,
     seen: Duration,
-    /// Since when it has had no work.
+    /// For how long it has had no work.
     idle: Option<Duration>,
-    /// How long its idle phases last: the mean of the last one and the mean before.
-    phase: Option<Duration>,
+    /// That idle phase has ended: it waits for memory that has left.
+    asks: bool,
+    /// How long its last idle phases were, the last one first.
+    phases: [Option<Duration>; 2],
+    /// When the last of them ended: since then it is at work, but for phases too short to count.
+    resumed: Duration,
+    /// How long such spells of work last: the mean of the last one and the mean before.
+    spell: Option<Duration>,
     /// Since when it has had work.
     work: Option<Duration>,
     /// How long its times of work last: the mean of the last one and the mean before.
     lasted: Option<Duration>,
     /// How many there were.
     uses: u64,
+}
+
+/// What one sees of a process on a GPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenWork {
+    /// Work of its may be under way.
+    pub(crate) is_busy: bool,
+    /// Warps of the largest kernel that it says it has launched; 0: it does not say.
+    pub(crate) warps: u64,
 }
 
 /// How busy each process has been on each GPU lately.
@@ -51,11 +72,30 @@ impl Activities {
     /// Samples all processes with a running task or memory; returns how busy they have been.
     pub(crate) fn sample(
         &mut self,
-        ledger: &Ledger,
+        broker: &Broker,
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Vec<Activity> {
-        let places = places(ledger);
+        let gpus = broker.ledger().gpus().len();
+        let see = |id, gpu| {
+            let client = clients.get(&id);
+            SeenWork {
+                is_busy: client.is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu)),
+                warps: client.map_or(0, |client| launched(client, gpu, gpus)),
+            }
+        };
+        self.sample_by(broker, see, now)
+    }
+
+    /// The same by what this sees of a client on a GPU.
+    pub(crate) fn sample_by(
+        &mut self,
+        broker: &Broker,
+        see: impl Fn(ClientId, usize) -> SeenWork,
+        now: Duration,
+    ) -> Vec<Activity> {
+        let ledger = broker.ledger();
+        let (places, growing) = (places(ledger), broker.growing_at());
         let there =
             |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
         // What is known of a process that has moved goes with it.
@@ -71,46 +111,43 @@ impl Activities {
         }
         self.lately.retain(|place, _| there(place));
         let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
-            let busy = clients
-                .get(&client)
-                .is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu));
+            let seen = see(client, gpu);
             let lately = self
                 .lately
                 .entry((client, gpu))
                 .or_insert_with(|| Lately::new(now));
-            lately.take(busy, granted, now);
-            lately.note_phase(busy, now);
-            lately.note_work(busy, now);
-            let launched = clients
-                .get(&client)
-                .map_or(0, |client| launched(client, gpu, ledger.gpus().len()));
+            lately.note_phase(seen.is_busy, growing.contains(&(client, gpu)), now);
+            lately.take(seen.is_busy, granted, now);
+            lately.note_work(seen.is_busy, now);
             let fills = if now < granted + MEMORY {
                 1.0
             } else {
-                fills(launched, warps(ledger, gpu))
+                fills(seen.warps, warps(ledger, gpu))
             };
             Activity {
                 client,
                 gpu,
                 part: (lately.part * fills * f64::from(WHOLE)) as u32,
                 busy: (lately.part * f64::from(WHOLE)) as u32,
-                idle: lately.idle.map(|since| now.saturating_sub(since)),
-                phase: lately.phase,
+                average: (lately.average().unwrap_or(lately.part) * fills * f64::from(WHOLE)) as u32,
+                idle: lately.idle,
+                phase: lately.phase(),
                 lasts: lately.lasts(now),
                 uses: lately.uses,
-                warps: launched,
+                warps: seen.warps,
             }
         };
         places.into_iter().map(sample).collect()
     }
 }
 
-/// Where processes have a running task or memory, in order, and the last grant of each there.
+/// Where processes have a running task or memory, or had memory that is in the host, in order, and the last
+/// grant of each there.
 fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
     let mut places: Vec<((ClientId, usize), Duration)> = Vec::new();
     let running = ledger
         .tasks()
-        .filter(|(_, held)| held.warps > 0 || held.reserved > 0);
+        .filter(|(_, held)| held.warps > 0 || held.reserved > 0 || held.evicted > 0);
     // A client's tasks follow each other, and are on a few GPUs, however many there are.
     let mut own = 0;
     for (key, held) in running {
@@ -158,23 +195,59 @@ impl Lately {
             part: 1.0,
             seen: now,
             idle: None,
-            phase: None,
+            asks: false,
+            phases: [None; 2],
+            resumed: now,
+            spell: None,
             work: None,
             lasted: None,
             uses: 0,
         }
     }
 
-    fn note_phase(&mut self, busy: bool, now: Duration) {
+    /// Before [`Lately::take`]. `asks`: it waits for more memory, or for what has left.
+    fn note_phase(&mut self, busy: bool, asks: bool, now: Duration) {
         if !busy {
-            self.idle.get_or_insert(now);
+            let gap = now.saturating_sub(self.seen).min(MAX_GAP);
+            let length = self.idle.map_or(Duration::ZERO, |before| before + gap);
+            self.idle = Some(length);
+            if asks && !self.asks {
+                self.end_phase(length, now);
+                self.asks = true;
+            }
             return;
         }
-        let Some(since) = self.idle.take() else { return };
-        let length = now.saturating_sub(since);
-        if length >= SHORTEST_PHASE {
-            self.phase = Some(self.phase.map_or(length, |before| (before + length) / 2));
+        let Some(length) = self.idle.take() else { return };
+        if !self.asks {
+            self.end_phase(length, now);
+        } else {
+            // It has waited for room until now.
+            self.resumed = now;
         }
+        self.asks = false;
+    }
+
+    fn end_phase(&mut self, length: Duration, now: Duration) {
+        if length < SHORTEST_PHASE {
+            return;
+        }
+        self.phases = [Some(length), self.phases[0]];
+        let spell = now.saturating_sub(length).saturating_sub(self.resumed);
+        self.spell = Some(self.spell.map_or(spell, |before| (before + spell) / 2));
+        self.resumed = now;
+    }
+
+    /// How long its idle phases last: the shorter one of the last two, so that a long one among short ones
+    /// misleads once, and not for long.
+    fn phase(&self) -> Option<Duration> {
+        let [last, before] = self.phases;
+        last.map(|last| before.map_or(last, |before| last.min(before)))
+    }
+
+    /// The part of the time in which it is at work in the long run; `None`: that is not known.
+    fn average(&self) -> Option<f64> {
+        let (spell, phase) = (self.spell?.as_secs_f64(), self.phase()?.as_secs_f64());
+        Some(spell / (spell + phase))
     }
 
     fn note_work(&mut self, busy: bool, now: Duration) {
@@ -228,20 +301,59 @@ mod tests {
     #[test]
     fn idle_phases_are_measured() {
         let mut lately = Lately::new(at(0));
-        lately.note_phase(true, at(0));
-        assert_eq!((lately.idle, lately.phase), (None, None));
-        lately.note_phase(false, at(100));
-        lately.note_phase(false, at(300));
-        assert_eq!(lately.idle, Some(at(100)));
-        lately.note_phase(true, at(500));
-        assert_eq!((lately.idle, lately.phase), (None, Some(at(400))));
+        let see = |lately: &mut Lately, busy, asks, ms| {
+            lately.note_phase(busy, asks, at(ms));
+            lately.seen = at(ms);
+        };
+        see(&mut lately, true, false, 0);
+        assert_eq!((lately.idle, lately.phase()), (None, None));
+        see(&mut lately, false, false, 1000);
+        (1100..=1400)
+            .step_by(100)
+            .for_each(|ms| see(&mut lately, false, false, ms));
+        assert_eq!(lately.idle, Some(at(400)));
+        see(&mut lately, true, false, 1410);
+        assert_eq!((lately.idle, lately.phase()), (None, Some(at(400))));
         // Between two launches.
-        lately.note_phase(false, at(520));
-        lately.note_phase(true, at(560));
-        assert_eq!(lately.phase, Some(at(400)));
-        lately.note_phase(false, at(600));
-        lately.note_phase(true, at(800));
-        assert_eq!(lately.phase, Some(at(300)));
+        see(&mut lately, false, false, 1420);
+        see(&mut lately, false, false, 1460);
+        see(&mut lately, true, false, 1470);
+        assert_eq!(lately.phase(), Some(at(400)));
+        // The shorter one of two counts, and what came before them no more.
+        for (begin, phase) in [(2000, 200), (3000, 200), (4000, 200)] {
+            see(&mut lately, false, false, begin);
+            see(&mut lately, false, false, begin + phase);
+            see(&mut lately, true, false, begin + phase);
+            assert_eq!(lately.phase(), Some(at(200)));
+        }
+        // Of what nobody has looked at, little counts.
+        see(&mut lately, false, false, 10_000);
+        see(&mut lately, false, false, 20_000);
+        assert_eq!(lately.idle, Some(MAX_GAP));
+    }
+
+    #[test]
+    fn an_idle_phase_ends_as_the_process_asks_for_what_has_left() {
+        let mut lately = Lately::new(at(0));
+        let see = |lately: &mut Lately, busy, asks, ms| {
+            lately.note_phase(busy, asks, at(ms));
+            lately.seen = at(ms);
+        };
+        see(&mut lately, true, false, 0);
+        see(&mut lately, false, false, 600);
+        see(&mut lately, false, false, 800);
+        // It waits for room for ten seconds, and then works for 600 ms again.
+        (800..=10_800)
+            .step_by(50)
+            .for_each(|ms| see(&mut lately, false, true, ms));
+        assert_eq!(lately.phase(), Some(at(200)));
+        see(&mut lately, false, false, 10_900);
+        see(&mut lately, true, false, 11_000);
+        see(&mut lately, false, false, 11_600);
+        see(&mut lately, false, false, 11_800);
+        see(&mut lately, true, false, 11_800);
+        assert_eq!(lately.phase(), Some(at(200)));
+        assert!((lately.average().unwrap() - 0.75).abs() < 0.01, "{lately:?}");
     }
 
     #[test]

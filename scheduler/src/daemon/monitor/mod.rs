@@ -12,6 +12,8 @@ mod host_memory;
 mod late_processes;
 pub(crate) mod memory_monitor;
 pub(crate) mod overhead;
+#[cfg(test)]
+mod pausing_jobs;
 pub(crate) mod reclaim;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +96,7 @@ impl Monitor {
     ) -> (Snapshot, bool) {
         let (ledger, lost) = (broker.ledger(), self.memory.lost());
         let mut snapshot = self.memory.sample(node, ledger, clients.all());
-        snapshot.activity = self.activities.sample(ledger, clients.all(), now);
+        snapshot.activity = self.activities.sample(broker, clients.all(), now);
         self.account(broker, clients, &snapshot.activity, now);
         snapshot.foreign = self.foreign_loads.sample(node, broker, &snapshot.activity, now);
         if broker.waiting() || broker.presses() {

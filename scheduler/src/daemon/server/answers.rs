@@ -128,9 +128,10 @@ impl Server {
 
     /// Looks at the GPUs.
     pub(crate) fn sample(&mut self) -> Snapshot {
-        let (snapshot, has_changed) =
+        let (mut snapshot, has_changed) =
             self.monitor
                 .sample(self.node.as_ref(), &self.broker, &self.clients, self.now());
+        snapshot.latency = self.latency_clients().collect();
         self.broker.saw_work(&snapshot, self.now());
         // To be shown, also where nobody is there.
         if has_changed {

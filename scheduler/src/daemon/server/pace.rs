@@ -37,17 +37,10 @@ impl Server {
             },
             Class::Batch => MpsClient {
                 priority: Some(1),
-                percentage: (reserve > 0 && self.has_latency()).then(|| 100 - reserve),
+                percentage: (reserve > 0 && self.latency_clients().next().is_some()).then(|| 100 - reserve),
             },
         };
         (class, mps_client)
-    }
-
-    /// Whether there is a latency program. One whose user has not the right costs nobody multiprocessors.
-    fn has_latency(&self) -> bool {
-        let clients = self.paces.say_latency().filter_map(|id| self.clients.get(&id));
-        let mut connected = clients.filter(|client| client.line.is_some());
-        connected.any(|client| self.accounts.class(client.uid, client.class()) == Class::Latency)
     }
 
     /// A client has come, perhaps from another `mgbd`.
@@ -72,6 +65,15 @@ impl Server {
         } else {
             Reply::Unchanged
         }
+    }
+
+    /// The connected clients that have said that they are latency programs, and whose users have the right: one
+    /// that changes its word later changes nobody's place in the queue.
+    pub(crate) fn latency_clients(&self) -> impl Iterator<Item = ClientId> {
+        self.paces.say_latency().filter(|id| {
+            let client = self.clients.get(id).filter(|client| client.line.is_some());
+            client.is_some_and(|client| self.accounts.latency_percent(client.uid) > 0)
+        })
     }
 
     /// The latency programs that are connected, as far as their users may have any.

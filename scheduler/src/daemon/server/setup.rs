@@ -13,6 +13,7 @@ use crate::daemon::poll::Poll;
 use crate::daemon::restart::holder::{HolderProcess, MpsState};
 use crate::daemon::source::EventSource;
 use crate::daemon::view::View;
+use crate::eviction::Speed;
 use crate::node::NodeDriver;
 
 /// Watches what there is before the first client.
@@ -76,6 +77,7 @@ pub(crate) fn rules(config: &Config) -> ServingRules {
         moves: config.moves,
         shuffles: config.shuffles,
         swap_memory: config.swap_memory,
+        copy_speed: Speed::expected(std::thread::available_parallelism().map_or(1, usize::from)),
         drains_failing: config.drains_failing,
         ..ServingRules::new(config.policy)
     }
