@@ -8,7 +8,7 @@ use mgb_core::{captures, pace, urgent, work};
 use parking_lot::MutexGuard;
 
 use super::span::Span;
-use super::{launch, run, two};
+use super::{pacing, run, two};
 use crate::code::{Answer, Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::handles::{capture, on};
@@ -162,7 +162,7 @@ unsafe fn linear(
         return fail(Code::INVALID_MEMCPY_DIRECTION);
     }
     let bytes = count as u64;
-    pace::before_copy(bytes, launch::current_gpu);
+    pace::before_copy(bytes, pacing::current_gpu);
     let mut state = state::lock();
     if count == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);

@@ -371,7 +371,7 @@ type Run = unsafe extern "C" fn(ExecHandle, Stream) -> Code;
 /// # Safety
 /// The arguments meet the contract of `cudaGraphLaunch`.
 pub unsafe fn run(native: Run, exec: ExecHandle, stream: Stream) -> Answer {
-    pace::before_launch(super::launch::current_gpu);
+    pace::before_launch(super::pacing::current_gpu);
     with_memory(exec, || {
         // SAFETY: the program's graph, and the runtime's stream for the program's: contract of
         // `cudaGraphLaunch`.

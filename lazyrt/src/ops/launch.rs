@@ -9,7 +9,7 @@ use mgb_abi::launch::{
 use mgb_core::{gate, pace};
 
 use super::attempts::Attempts;
-use super::{colocation, driver_memory, peers, run};
+use super::{colocation, driver_memory, pacing, peers, run};
 use crate::code::{Answer, Code};
 use crate::handles::{self, HandleKind, on};
 use crate::launch_view::LaunchView;
@@ -113,7 +113,7 @@ pub unsafe fn kernel_ex(
 
 #[inline]
 fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn(u32) -> Code) -> Answer {
-    pace::before_launch(current_gpu);
+    pace::before_launch(pacing::current_gpu);
     let (hint, ready) = thread::with(|thread| {
         let hint = thread.take_hint();
         let ready = known(thread, hint).and_then(|known| {
@@ -140,13 +140,6 @@ fn note(code: Code, gpu: u32, stream: Stream, kernel: *const c_void, grid: Dim3)
     if code.is_success() {
         pace::launched(gpu, stream as usize, || pace::key(kernel as u64, grid.product()));
     }
-}
-
-/// The GPU that a launch is likely to be on: that of the current device.
-pub fn current_gpu() -> Option<u32> {
-    let lazy = state::lazy_shared().filter(|lazy| lazy.is_bound());
-    lazy.map(|lazy| lazy.placement().0)
-        .or_else(|| state::lock().bound_gpu(state::current()))
 }
 
 /// The task, if it can be found without a lock.

@@ -25,6 +25,7 @@ mod never_fits;
 mod node;
 mod non_arena;
 mod ordinals;
+mod pacing;
 pub mod passthrough;
 mod peers;
 mod pointers;

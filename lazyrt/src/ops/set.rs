@@ -6,7 +6,7 @@ use mgb_core::pace;
 
 use super::copy::{claim, is_recorded, task_of};
 use super::span::Span;
-use super::{launch, run};
+use super::{pacing, run};
 use crate::code::{Answer, Code, Own, fail};
 use crate::deferred_ops::Record;
 use crate::handles::on;
@@ -109,7 +109,7 @@ pub fn set(span: Span, value: Option<i32>, stream: Option<Stream>, call: impl Fn
     if span.bytes == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);
     }
-    pace::before_copy(span.bytes, launch::current_gpu);
+    pace::before_copy(span.bytes, pacing::current_gpu);
     let mut state = state::lock();
     let owner = if span.bytes == 0 {
         None
