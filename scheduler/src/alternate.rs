@@ -16,7 +16,7 @@ use crate::client::ClientId;
 /// A program that may have work on a GPU, the only one on which it has a context.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker {
-    /// The client.
+    /// The client whose process it is.
     pub client: ClientId,
     /// The GPU, by index.
     pub gpu: u32,

@@ -44,7 +44,7 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// None yet.
+    /// Nobody is told anything yet.
     pub(crate) fn new(config: &Config) -> Paces {
         let by_laxity = config.queue == Queue::Laxity;
         Paces {
