@@ -235,7 +235,7 @@ fn pace(function: &DriverFunction, stream: &str) -> String {
         return format!("mgb_core::pace::before_launch({gpu});\n    ");
     }
     size.map_or_else(String::new, |at| {
-        format!("mgb_core::pace::before_copy(a{at} as u64, {gpu});\n    ")
+        format!("mgb_core::pace::before_copy(a{at}, {gpu});\n    ")
     })
 }
 

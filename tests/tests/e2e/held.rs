@@ -17,18 +17,18 @@ const BATCH: [&str; 5] = ["2", "300", "0", "4", "8"];
 /// No round of it takes longer: a hold is 20 ms at most, the rest is a busy machine's.
 const LONGEST_ROUND: Duration = Duration::from_secs(2);
 
-/// What happens to the node in a round, at a random moment.
+/// Who is killed in a round, at a random moment.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
-    /// The latency program is killed while it holds others.
-    LatencyDies,
-    /// mgbd is killed, and another one comes.
-    MgbdDies,
-    /// One of those that are held is killed.
-    HeldDies,
+enum Victim {
+    /// The latency program, while it holds others.
+    Latency,
+    /// mgbd, after which another one comes.
+    Mgbd,
+    /// One of those that are held.
+    Held,
 }
 
-const TROUBLES: [Trouble; 3] = [Trouble::LatencyDies, Trouble::MgbdDies, Trouble::HeldDies];
+const VICTIMS: [Victim; 3] = [Victim::Latency, Victim::Mgbd, Victim::Held];
 
 fn start(node: &PrivateNode, class: &str, rounds: &[&str], file: &str) -> RunningProgram {
     let mut command = node.command(built::program("pauses"), rounds);
@@ -57,7 +57,7 @@ fn whoever_dies_others_go_on() {
     let mut draw = Draw::new(0x5eed);
     let (mut longest, mut held) = (Duration::ZERO, Duration::ZERO);
     for round in 0..rounds {
-        let trouble = TROUBLES[round % TROUBLES.len()];
+        let victim = VICTIMS[round % VICTIMS.len()];
         let file = format!("trace-{round}.jsonl");
         let program = start(&node, "latency", &["2", "100000", "0", "4", "8"], "latency.jsonl");
         let began = Instant::now();
@@ -70,30 +70,30 @@ fn whoever_dies_others_go_on() {
         });
         // The random moment is the point of this test.
         thread::sleep(Duration::from_micros(draw.below(100_000) as u64));
-        match trouble {
-            Trouble::LatencyDies => program.signal(Signal::KILL),
-            Trouble::MgbdDies => {
+        match victim {
+            Victim::Latency => program.signal(Signal::KILL),
+            Victim::Mgbd => {
                 node.kill_mgbd();
                 thread::sleep(Duration::from_micros(draw.below(100_000) as u64));
                 node.start_mgbd("mgb");
             }
-            Trouble::HeldDies => other.signal(Signal::KILL),
+            Victim::Held => other.signal(Signal::KILL),
         }
         let ended = batch.end();
         let lasted = began.elapsed();
         assert!(
             ended.code() == 0 && ended.stdout.ends_with("PASS\n"),
-            "round {round}, {trouble:?}: {ended:?}"
+            "round {round}, {victim:?}: {ended:?}"
         );
         let slowest = longest_round(&ended);
         assert!(
             slowest < LONGEST_ROUND,
-            "round {round}, {trouble:?}: a launch took {slowest:?}"
+            "round {round}, {victim:?}: a launch took {slowest:?}"
         );
         let paused = paused(&node, &file);
         assert!(
             paused <= lasted / 2 + Duration::from_millis(100),
-            "round {round}, {trouble:?}: held for {paused:?} of {lasted:?}"
+            "round {round}, {victim:?}: held for {paused:?} of {lasted:?}"
         );
         longest = longest.max(slowest);
         held += paused;
