@@ -1,6 +1,6 @@
 //! Whether a process that others wait for has work on a GPU: mgbd is told at its first launch, and when its
-//! own synchronisation returns. How long that takes is counted: a *burst*. In a batch program nothing is told,
-//! and a launch reads one word more, before and behind it.
+//! own synchronisation returns. How long that takes is counted: a *burst*. In a batch program nothing is
+//! told, and a launch reads one word more, before and behind it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

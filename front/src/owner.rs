@@ -65,8 +65,8 @@ pub unsafe extern "C" fn mgb_front_take_over(reason: *const c_char) -> c_int {
     c_int::from(left)
 }
 
-/// The program says that others wait for it: its own code, where it was not built with MGB, or MGB's runtime for
-/// it.
+/// The program says that others wait for it: its own code, where it was not built with MGB, or MGB's
+/// runtime for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_front_latency() {
     mgb_probe::become_latency();

@@ -71,8 +71,8 @@ fn join_mps(client: &Client) {
     mps::tell(client);
 }
 
-/// Has the driver join MPS as a latency program, where the program has said that it is one since mgbd was first
-/// asked.
+/// Has the driver join MPS as a latency program, where the program has said that it is one since mgbd was
+/// first asked.
 fn rejoin_mps(client: &Client) {
     if client.mps_client() == client.hello().mps_client || mps::why_outside().is_some() {
         return;

@@ -1,7 +1,8 @@
-//! How long a latency program's bursts take: each from its first launch until its own synchronisation returns.
+//! How long a latency program's bursts take: each from its first launch until its own synchronisation
+//! returns.
 //!
-//! Counted by length, in buckets whose bounds grow with the length: eight between a power of two and the next, so
-//! that what is read from them is at most an eighth above the truth.
+//! Counted by length, in buckets whose bounds grow with the length: eight between a power of two and the
+//! next, so that what is read from them is at most an eighth above the truth.
 
 use serde::{Deserialize, Serialize};
 

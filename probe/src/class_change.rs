@@ -1,7 +1,7 @@
 //! A program that says while it runs that others wait for it (`MGB_LATENCY()` of `mgb.h`).
 //!
-//! Before it has a client that is what the client says as it connects. After that mgbd is asked, since the right
-//! is its to give. What MPS was told of the process as its driver was initialised stays.
+//! Before it has a client that is what the client says as it connects. After that mgbd is asked, since the
+//! right is its to give. What MPS was told of the process as its driver was initialised stays.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -14,8 +14,8 @@ use crate::wire::{self, Op, Reply};
 /// What is done in the process once its client is a latency program: a `fn(&'static Client)`.
 static ON_CHANGE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has `then` called when the process's client becomes a latency program after it has connected, on the thread
-/// that says so. The last one stays.
+/// Has `then` called when the process's client becomes a latency program after it has connected, on the
+/// thread that says so. The last one stays.
 pub fn on_class_change(then: fn(&'static Client)) {
     ON_CHANGE.store(then as *mut (), Ordering::Release);
 }
@@ -59,8 +59,8 @@ impl Client {
         self.starts_driver.load(Ordering::Acquire)
     }
 
-    /// The program has said that others wait for it. Where it cannot be a latency program stderr says why, unless
-    /// it was said already as the client connected.
+    /// The program has said that others wait for it. Where it cannot be a latency program stderr says why,
+    /// unless it was said already as the client connected.
     pub fn become_latency(&'static self) {
         let channel = self.channel();
         if self.class() == Class::Latency || channel.published.class() == Class::Latency {

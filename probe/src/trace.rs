@@ -38,7 +38,8 @@ pub struct TraceLine {
     pub class: Class,
     /// Nanoseconds for which launches of its were held, all threads together.
     pub paused_ns: u64,
-    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency program.
+    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency
+    /// program.
     pub latency: Option<Bursts>,
     /// The tasks that it began.
     pub tasks: Vec<TaskTrace>,

@@ -1,12 +1,14 @@
-//! Turns between programs that use a whole GPU in long phases, with phases on the host between: of those that
-//! have their phase at the same time the one that is over first goes first. A pure function of who has work when.
+//! Turns between programs that use a whole GPU in long phases, with phases on the host between: of those
+//! that have their phase at the same time the one that is over first goes first. A pure function of who has
+//! work when.
 //!
-//! Where two such programs run in step, both want the GPU at the same time and leave it at the same time, and
-//! nothing ever changes that. Held for the one that is over sooner, the other one ends its phase when it would
-//! have ended it beside it, and the first one sooner, so that one's time on the host comes to lie under the
-//! other's kernels. Once they are half a period apart each has the GPU for itself, and nobody needs to be
-//! held any more. Of three the longest would lose what the others gain: turns are for pairs. Programs whose kernels leave half of a GPU to others run beside each other, and where
-//! nobody has phases on the host nothing is gained by turns.
+//! Where two such programs run in step, both want the GPU at the same time and leave it at the same time,
+//! and nothing ever changes that. Held for the one that is over sooner, the other one ends its phase when
+//! it would have ended it beside it, and the first one sooner, so that one's time on the host comes to lie
+//! under the other's kernels. Once they are half a period apart each has the GPU for itself, and nobody
+//! needs to be held any more. Of three the longest would lose what the others gain: turns are for pairs.
+//! Programs whose kernels leave half of a GPU to others run beside each other, and where nobody has phases
+//! on the host nothing is gained by turns.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a program cannot be given any more of what would serve latency programs: a pure function of what it is,
-//! and of how it says that it has joined MPS.
+//! What a program cannot be given any more of what would serve latency programs: a pure function of what it
+//! is, and of how it says that it has joined MPS.
 
 use mgb_probe::Class;
 use mgb_probe::view::Lack;
@@ -18,8 +18,8 @@ pub struct KnownProgram {
     pub is_beside_latency: bool,
 }
 
-/// What the program lacks where there is an MPS or not, and where batch programs are to leave so many percent of
-/// the multiprocessors.
+/// What the program lacks where there is an MPS or not, and where batch programs are to leave so many
+/// percent of the multiprocessors.
 pub fn lacks(program: KnownProgram, has_mps: bool, reserve: u32) -> Vec<Lack> {
     let KnownProgram {
         said, class, joined, ..

@@ -1,11 +1,11 @@
 //! Which of the programs that share a GPU is to go faster to meet its deadline: a pure function of the time
 //! that each has left, and of how much longer each is expected to take.
 //!
-//! Where one would be late beside the others, and could still end in time if others were held for a part of the
-//! time ([`crate::help`]), they are held for the one whose deadline is first among all that can be in time:
-//! not for the one at risk. To help the earliest is what meets most deadlines where there is enough time for all
-//! (it is optimal then), and who is at risk is so because all go side by side. One that would be late all the
-//! same is lost, and nobody is held for it.
+//! Where one would be late beside the others, and could still end in time if others were held for a part of
+//! the time ([`crate::help`]), they are held for the one whose deadline is first among all that can be in
+//! time: not for the one at risk. To help the earliest is what meets most deadlines where there is enough
+//! time for all (it is optimal then), and who is at risk is so because all go side by side. One that would
+//! be late all the same is lost, and nobody is held for it.
 
 use std::time::Duration;
 
@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn who_would_be_late_and_need_not_be_is_helped() {
-        // The first has time, the second is late beside one other, the third is lost, the last has no deadline.
+        // The first has time, the second is late beside one other, the third is lost, the last has no
+        // deadline.
         let (early, late, lost) = (left(60, 10), left(8, 10), left(2, 10));
         assert_eq!(whom(&[(1, early), (2, late)]), Some(2));
         assert_eq!(whom(&[(1, early), (4, None)]), None);

@@ -50,8 +50,8 @@ pub struct JobOutcome {
     /// work at once, 1/n each. None if it was not there for long enough, or did not live to say.
     #[serde(default)]
     pub share: Option<f64>,
-    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency program
-    /// and lived to say: of several processes, that of the one with most bursts.
+    /// How long its bursts took, from the first launch until it had synchronised, where it is a latency
+    /// program and lived to say: of several processes, that of the one with most bursts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Bursts>,
     /// Until its process was started.

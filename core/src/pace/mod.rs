@@ -178,8 +178,8 @@ fn obeyed(words: &PaceWords, gpu: Option<u32>) {
     }
 }
 
-/// What the trace is to say: the class of the process, the nanoseconds for which its launches were held, and how
-/// long its bursts took.
+/// What the trace is to say: the class of the process, the nanoseconds for which its launches were held,
+/// and how long its bursts took.
 pub fn for_trace(client: &Client) -> (Class, u64, Option<Bursts>) {
     let paused = client.pace().held().as_nanos();
     (

@@ -29,7 +29,8 @@ impl JoinedMps {
         IS_SAID | outside | own | byte(self.priority) << PRIORITY | byte(self.percentage) << PERCENTAGE
     }
 
-    /// What a channel's word stands for; `None`: the client has said nothing yet, or is of a build that does not.
+    /// What a channel's word stands for; `None`: the client has said nothing yet, or is of a build that
+    /// does not.
     pub(crate) fn of_word(word: u64) -> Option<JoinedMps> {
         let byte = |at: u32| (word >> at & 0xff).checked_sub(1).map(|number| number as u8);
         (word & IS_SAID != 0).then(|| JoinedMps {

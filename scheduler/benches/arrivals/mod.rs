@@ -1,6 +1,6 @@
-//! Programs with deadlines that come at random times to a node of two GPUs, in virtual time: the real broker,
-//! without processes. So many fit on a GPU at a time as the mix says, and those that run there have even parts
-//! of it, but for those that others are held for.
+//! Programs with deadlines that come at random times to a node of two GPUs, in virtual time: the real
+//! broker, without processes. So many fit on a GPU at a time as the mix says, and those that run there have
+//! even parts of it, but for those that others are held for.
 //!
 //! There are three programs, which come equally often. Times between arrivals are exponential, deadlines two
 //! to four times the length after the arrival. Nothing is known at first. With `admits` a program asks before

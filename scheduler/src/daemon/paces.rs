@@ -101,7 +101,8 @@ impl Paces {
         }
         self.busy = busy;
         let due = shares.step(&members, now);
-        self.look_at = now + due.unwrap_or(LOOK_INTERVAL);
+        // Who is held is told so anew before its own bound on what it was told last.
+        self.look_at = now + due.map_or(LOOK_INTERVAL, |due| due.min(RENEWAL_INTERVAL));
     }
 
     /// Looks at whose turn it is among batch programs.
@@ -112,8 +113,8 @@ impl Paces {
         }
     }
 
-    /// What a batch program with a context on this GPU alone is told: what all are, and what its share and its
-    /// turn ask for.
+    /// What a batch program with a context on this GPU alone is told: what all are, and what its share and
+    /// its turn ask for.
     pub(crate) fn of(&self, client: ClientId, gpu: u32, paced: Paced, now: Duration) -> Paced {
         let shares = self.shares.as_ref().filter(|_| self.busy.contains_key(&client));
         let own = shares.map_or_else(FairPace::default, |shares| shares.pace(gpu, client, now));
@@ -166,5 +167,47 @@ impl Paces {
         let turns = turns.map(|_| self.turns_due);
         let due = [self.due, looks, turns].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time_left::TimeLeft;
+
+    /// A client goes on by itself after `core::pace::HOLD_TIMEOUT`, 20 ms, if it is told nothing anew;
+    /// holds for a deadline are longer.
+    #[test]
+    fn holds_for_a_deadline_are_told_anew_until_they_end() {
+        let (ms, gpu) = (Duration::from_millis, 0);
+        let config = Config {
+            queue: Queue::Laxity,
+            ..Config::new("/nowhere".into())
+        };
+        let mut paces = Paces::new(&config);
+        let member = |client, time_left| Member {
+            client,
+            gpu,
+            launched: 0,
+            time_left,
+        };
+        let late = TimeLeft {
+            until_deadline: ms(1000),
+            remaining: ms(1000),
+        };
+        let (mut now, mut told, mut longest) = (ms(1000), None, Duration::ZERO);
+        while now < ms(1060) {
+            let batch = [(member(1, Some(late)), true), (member(2, None), true)];
+            let (paced, anew) = paces.step(&[], now);
+            paces.share(batch.into_iter(), now);
+            let is_held = paces.of(2, gpu, paced, now).holds != 0;
+            told = match told {
+                Some(at) if is_held && !anew => Some(at),
+                _ => is_held.then_some(now),
+            };
+            now += paces.due_in(now).expect("somebody is held");
+            longest = longest.max(told.map_or(Duration::ZERO, |at| now - at));
+        }
+        assert!(!longest.is_zero() && longest < ms(20), "{longest:?}");
     }
 }

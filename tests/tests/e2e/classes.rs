@@ -9,8 +9,8 @@ use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::{RunningProgram, run};
 use mgb_tests::wait;
 
-/// Says that others wait for it, before its first call of CUDA or in the middle of its work, and works until a
-/// file is there.
+/// Says that others wait for it, before its first call of CUDA or in the middle of its work, and works
+/// until a file is there.
 const SERVER: &str = r#"
 #include <cuda_runtime.h>
 #include <mgb.h>

@@ -1,5 +1,6 @@
-//! Batch programs beside a latency program that dies, and under an mgbd that dies: whatever happens, no launch
-//! waits for long, and half of any time is the batch program's own. Who lies is in the scheduler's `pace` tests.
+//! Batch programs beside a latency program that dies, and under an mgbd that dies: whatever happens, no
+//! launch waits for long, and half of any time is the batch program's own. Who lies is in the scheduler's
+//! `pace` tests.
 //!
 //! `make test` plays a few rounds, `make kill-test` a thousand (`MGB_HELD_ROUNDS`).
 

@@ -67,8 +67,8 @@ impl Server {
         }
     }
 
-    /// The connected clients that have said that they are latency programs, and whose users have the right: one
-    /// that changes its word later changes nobody's place in the queue.
+    /// The connected clients that have said that they are latency programs, and whose users have the right:
+    /// one that changes its word later changes nobody's place in the queue.
     pub(crate) fn latency_clients(&self) -> impl Iterator<Item = ClientId> {
         self.paces.say_latency().filter(|id| {
             let client = self.clients.get(id).filter(|client| client.line.is_some());
@@ -174,13 +174,16 @@ impl Server {
                 >= broker.ledger().gpus()[gpu as usize].max_warps.max(1),
         };
         self.paces.alternate(batch().map(worker), now);
-        let gpus: BTreeMap<ClientId, u32> = batch().map(|(client, gpu)| (client.id, gpu)).collect();
         let paces = &self.paces;
         for client in self.clients.values_mut().filter(|client| !client.observer) {
             match class(client) {
                 Class::Batch => {
-                    let gpu = gpus.get(&client.id);
-                    let own = gpu.map_or(paced, |gpu| paces.of(client.id, *gpu, paced, now));
+                    let contexts = contexts(broker, client);
+                    let own = if contexts.count_ones() == 1 {
+                        paces.of(client.id, contexts.trailing_zeros(), paced, now)
+                    } else {
+                        paced
+                    };
                     client.pace(own.holds, own.bounds, anew);
                 }
                 Class::Latency => client.pace(0, 0, false),
