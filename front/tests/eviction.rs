@@ -51,7 +51,12 @@ fn a_trace_says_where_the_time_went() {
         is_right(start(&node, &program, &[&mib_text, "1", "1"]));
         is_right(idle);
         let processes = trace::read(&file).expect("it has left a line");
-        assert_eq!(processes[0].swaps(0, mib << 20), ["evicted", "restored"]);
+        // Where the machine is slow, its pause is over before the other ends, and they take further turns.
+        let swaps = processes[0].swaps(0, mib << 20);
+        assert!(
+            !swaps.is_empty() && swaps.chunks(2).all(|turn| turn == ["evicted", "restored"]),
+            "{swaps:?}"
+        );
         // Few bytes are copied directly.
         assert!(
             processes[0].tasks[0]
