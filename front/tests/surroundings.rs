@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use mgb_probe::Class;
+use mgb_probe::wire::AGENT;
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::softgpu_libraries;
 use mgb_tests::process::{RunningProgram, run};
@@ -59,6 +60,8 @@ fn a_program_becomes_a_latency_program() {
 fn another_program_in_the_process_holds_nothing() {
     let becomes = program("becomes.c", &folder("becomes"));
     let node = PrivateNode::start("1x64MiB", "mgb");
+    let in_proc =
+        |running: &RunningProgram, what: &str| PathBuf::from(format!("/proc/{}/{what}", running.pid()));
     let start = |way: &str| {
         let go = node.folder().join(way);
         let arguments = [way, "40", go.to_str().expect("a path in text")];
@@ -66,11 +69,21 @@ fn another_program_in_the_process_holds_nothing() {
         wait::until("the program has its memory", || {
             (node.view().gpus[0].reserved_bytes >= 40 << 20).then_some(())
         });
+        // By its thread mgbd tells a program from another one in its place: until it listens, what the program
+        // holds stays charged for as long as the process lives.
+        wait::until("its agent listens", || {
+            let threads = std::fs::read_dir(in_proc(&running, "task")).ok()?;
+            let names =
+                threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+            names
+                .into_iter()
+                .any(|name| name.trim_end() == AGENT)
+                .then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(50));
         std::fs::write(go, "").expect("the node's folder can be written");
         running
     };
-    let in_proc =
-        |running: &RunningProgram, what: &str| PathBuf::from(format!("/proc/{}/{what}", running.pid()));
 
     let closes = start("closes");
     wait::until("the program has only its standard files", || {
