@@ -10,7 +10,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
+.PHONY: help setup build commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
@@ -45,6 +45,9 @@ kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 o
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 MGB_MOVE_ROUNDS=1000 MGB_HELD_ROUNDS=1000 \
 		$(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture \
 		kill:: neighbours:: moving::room held::
+
+queue-test: build ## 10,000 jobs (MGB_QUEUE_JOBS) through the queue while its service is killed again and again (make test: 60)
+	MGB_QUEUE_JOBS=$(or $(MGB_QUEUE_JOBS),10000) $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture queue::a_service
 
 random-test: build ## run 10,000 random programs and 200 generated ones on softgpu, natively and under MGB (make test runs a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \

@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status, stop_mgbd,
-    suspend, why,
+    batch, bench, demo, doctor, drain, explain, manual, queue, quota, relocate, run, start_mgbd, status,
+    stop_mgbd, suspend, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -21,6 +21,8 @@ Start here:
   mgb nvcc app.cu -o app        the same with nvcc's options
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line
+  mgb submit -- ./app           the same in a queue that outlives the terminal
+  mgb queue                     see it
   mgb status                    see who holds what
   mgb why PID                   see why a program waits, is held, or runs where it does
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
@@ -74,6 +76,8 @@ pub enum Command {
     Nvcc(Nvcc),
     Run(run::Args),
     Batch(batch::Args),
+    Submit(Box<queue::SubmitArgs>),
+    Queue(queue::QueueArgs),
     Status(status::Args),
     Why(why::Args),
     Quota(quota::Args),
@@ -107,6 +111,8 @@ pub enum Command {
     Man(manual::Man),
     #[command(hide = true)]
     StartMgbd(start_mgbd::Args),
+    #[command(hide = true)]
+    WatchJob(queue::WatchJob),
 }
 
 /// clang's command line.

@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Deadline, String> {
 }
 
 /// A span of time in one or more numbers with their units.
-fn length(text: &str) -> Option<Duration> {
+pub fn length(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     while !rest.is_empty() {

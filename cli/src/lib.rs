@@ -32,6 +32,7 @@ mod nvcc;
 mod parallel;
 mod policy;
 mod program;
+mod queue;
 mod quota;
 mod relocate;
 mod run;
@@ -92,6 +93,9 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Nvcc(args) => ("mgb nvcc", nvcc::run(args.arguments)),
         Command::Run(args) => ("mgb run", run::run(&args)),
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
+        Command::Submit(args) => ("mgb submit", queue::submit(&args)),
+        Command::Queue(args) => ("mgb queue", queue::run(&args)),
+        Command::WatchJob(args) => ("mgb watch-job", queue::watch_job(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),

@@ -18,5 +18,6 @@ pub mod machine;
 pub mod node;
 pub mod out;
 pub mod prefix;
+pub mod reap;
 pub mod table;
 pub mod watch;

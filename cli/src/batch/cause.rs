@@ -134,7 +134,8 @@ fn fault(log: &str) -> Option<Cause> {
     line_that(log, |line| line.contains(GPU_FAILED)).map(|log_line| Cause::GpuFault { log_line })
 }
 
-fn signal_name(signal: i32) -> String {
+/// What a signal is called.
+pub fn signal_name(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => name.to_owned(),
         None => format!("signal {signal}"),

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::auto::{self, Follower};
+use super::auto::{self, Follower, JobSample};
 use super::cause::Cause;
 use super::job::{RunningJob, never_started};
 use super::jobfile::FileJob;
@@ -118,7 +118,11 @@ impl Batch<'_> {
         }
         let most = match (&mut self.follower, self.setup.parallel) {
             _ if self.last_round => 1,
-            (Some(follower), _) => follower.wanted(self.began, &self.running, self.outcomes.len(), &next)?,
+            (Some(follower), _) => {
+                let running: Vec<JobSample<'_>> = self.running.iter().map(RunningJob::sample).collect();
+                let next: Vec<_> = next.iter().map(|job| job.kind()).collect();
+                follower.wanted(self.began, &running, self.outcomes.len(), &next)?
+            }
             (None, Parallel::Count(most)) => most,
             (None, Parallel::Auto) => unreachable!("auto has a follower"),
         };
@@ -182,7 +186,7 @@ impl Batch<'_> {
                 let mut outcome = running.finish(self.setup, self.began)?;
                 lost::judge(&mut outcome);
                 if let Some(follower) = &mut self.follower {
-                    follower.ended(job, outcome.host_peak_bytes);
+                    follower.ended(job.kind(), outcome.host_peak_bytes);
                 }
                 let is_fault = matches!(outcome.cause, Some(Cause::GpuFault { .. }));
                 if is_fault && self.setup.again && !self.last_round && self.force_at.is_none() {

@@ -4,19 +4,20 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use mgb_command::reap::reap;
 use mgb_probe::Deadline;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::auto::JobSample;
 use super::cause::Cause;
 use super::jobfile::FileJob;
-use super::outcome::{Evictions, JobDeadline, JobOutcome, JobState, Stretch};
+use super::launch::{JobTimes, Launch, Left};
+use super::outcome::{Evictions, JobDeadline, JobOutcome, JobState};
 use super::setup::Setup;
-use super::trace::{self, Traced};
-use crate::run::ProcessPlacement;
 
 /// A job's process.
 #[derive(Debug)]
@@ -45,20 +46,18 @@ impl<'a> RunningJob<'a> {
         let _ = fs::remove_file(&placement);
         let output =
             File::create(&log).with_context(|| format!("failed to write the log {}", log.display()))?;
-        let mut command = Command::new(&setup.mgb);
-        command.arg("run").arg("--placement").arg(&placement);
         let job_name = mgb_probe::new_job();
-        command.args(["--job", &job_name]);
-        if let Some(bytes) = job.need {
-            command.args(["--need", &bytes.to_string()]);
-        }
-        if let Some(count) = job.gpus {
-            command.args(["--gpus", &count.to_string()]);
-        }
-        if let Some(deadline) = job.deadline {
-            command.args(["--deadline", &format!("@{deadline}")]);
-        }
-        command.arg("--").arg(&job.program).args(&job.arguments);
+        let launch = Launch {
+            placement: &placement,
+            name: &job_name,
+            need: job.need,
+            gpus: job.gpus,
+            deadline: job.deadline,
+            program: &job.program,
+            arguments: &job.arguments,
+        };
+        let mut command = Command::new(&setup.mgb);
+        command.args(launch.arguments());
         setup.machine.apply(&mut command);
         command
             .envs(setup.environment.iter().map(|(name, value)| (name, value)))
@@ -103,14 +102,13 @@ impl<'a> RunningJob<'a> {
         self.job
     }
 
-    /// The number of its process: `mgb run` at first, then the program that it becomes.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// When it was started.
-    pub fn started(&self) -> Instant {
-        self.started
+    /// What is counted of it while it runs: its process is `mgb run` at first, then the program that it becomes.
+    pub fn sample(&self) -> JobSample<'_> {
+        JobSample {
+            kind: self.job.kind(),
+            pid: Some(self.child.id()),
+            started: self.started,
+        }
     }
 
     /// Becomes readable when the process has ended.
@@ -134,39 +132,22 @@ impl<'a> RunningJob<'a> {
             // Those of its children that did not heed the first signal.
             self.signal(Signal::KILL);
         }
-        let reaped = reap(pid)?;
+        let reaped = reap(pid).context("failed to wait for a job")?;
         let ended = Instant::now();
         let status = reaped.status;
         let (exit_code, signal) = (status.code(), status.signal());
-        let placed = read_placement(&self.placement);
-        let traced = match &placed {
-            Some(placement) => {
-                let waited = Duration::from_nanos(placement.waited_ns);
-                let whole = |gpu| Stretch {
-                    gpu,
-                    task: "process".to_owned(),
-                    from: self.queued + waited,
-                    to: ended - began,
-                    peak_bytes: None,
-                    away: Vec::new(),
-                };
-                Traced {
-                    gpus: placement.gpus().collect(),
-                    waited,
-                    stretches: placement.gpus().map(whole).collect(),
-                    evictions: Evictions::default(),
-                    expected_end: placement.expected_end,
-                    share: None,
-                    latency: None,
-                }
-            }
-            None => trace::of_job(&setup.trace, &self.name, began),
+        let left = Left {
+            placement: &self.placement,
+            trace: &setup.trace,
+            name: &self.name,
+            log: &self.log,
         };
-        let refused = placed.and_then(|placement| placement.refused);
-        let cause = match refused {
-            Some(log_line) if !status.success() => Some(Cause::NeverFits { log_line }),
-            _ => Cause::judge(exit_code, signal, &self.log),
+        let times = JobTimes {
+            began,
+            queued: self.queued,
+            ended: ended - began,
         };
+        let (traced, cause) = left.judge(exit_code, signal, times);
         let (state, cause) = match (cause, self.stopped) {
             (None, _) => (JobState::Done, None),
             (Some(_), true) => (JobState::Stopped, None),
@@ -205,38 +186,6 @@ impl<'a> RunningJob<'a> {
     }
 }
 
-/// What the kernel says of a process that has ended.
-struct Reaped {
-    status: ExitStatus,
-    cpu: Duration,
-    peak_bytes: u64,
-}
-
-/// Waits for a child as the standard library does, and asks what it took as well.
-fn reap(pid: u32) -> Result<Reaped> {
-    let mut status = 0;
-    // SAFETY: all zeros is a valid rusage.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both places are valid for writing, and the child was not waited for before.
-        let waited = unsafe { libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage) };
-        if waited >= 0 {
-            break;
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error).context("failed to wait for a job");
-        }
-    }
-    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
-    Ok(Reaped {
-        status: ExitStatus::from_raw(status),
-        cpu: time(usage.ru_utime) + time(usage.ru_stime),
-        // Linux counts it in KiB.
-        peak_bytes: (usage.ru_maxrss as u64) << 10,
-    })
-}
-
 /// A job that was not even started.
 pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> JobOutcome {
     JobOutcome {
@@ -265,12 +214,6 @@ pub fn never_started(job: &FileJob, waited: Duration, why: Option<String>) -> Jo
         again: false,
         due: None,
     }
-}
-
-fn read_placement(file: &Path) -> Option<ProcessPlacement> {
-    let text = fs::read(file).ok()?;
-    let _ = fs::remove_file(file);
-    serde_json::from_slice(&text).ok()
 }
 
 fn name_of(program: &Path) -> String {

@@ -9,6 +9,7 @@ use std::process::{self, Stdio};
 use anyhow::{Context, Result, bail};
 use mgb_probe::Deadline;
 
+use super::auto::peaks::HostKind;
 use super::line::{JobCommand, JobLine};
 use crate::program;
 
@@ -39,6 +40,14 @@ pub struct FileJob {
 }
 
 impl FileJob {
+    /// What it is like.
+    pub fn kind(&self) -> HostKind<'_> {
+        HostKind {
+            text: &self.text,
+            program: &self.program,
+        }
+    }
+
     /// A job of one of MGB's own programs in `folder`: the error names its `kind`, and the
     /// `target` of make that builds it.
     ///
@@ -140,6 +149,24 @@ fn parse(line: &str) -> Result<Option<FileJob>, String> {
         arguments,
         environment: parsed.environment,
     }))
+}
+
+/// A job of text that a shell reads.
+///
+/// # Errors
+/// Why it does not.
+pub fn of_shell(text: &str) -> Result<FileJob, String> {
+    check_syntax(text)?;
+    Ok(FileJob {
+        number: 1,
+        text: format!("sh: {}", text.trim()),
+        need: None,
+        gpus: None,
+        deadline: None,
+        program: PathBuf::from(SHELL),
+        arguments: vec!["-c".to_owned(), text.to_owned()],
+        environment: Vec::new(),
+    })
 }
 
 /// Has the shell read its text without doing anything.

@@ -5,6 +5,7 @@ pub mod cause;
 pub mod engine;
 pub mod job;
 pub mod jobfile;
+pub mod launch;
 mod line;
 mod lost;
 pub mod outcome;

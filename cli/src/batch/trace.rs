@@ -90,6 +90,8 @@ pub struct Traced {
     pub stretches: Vec<Stretch>,
     /// What left the GPUs.
     pub evictions: Evictions,
+    /// How often a task of them moved to another GPU.
+    pub moves: u64,
     /// When it was expected to end, in seconds since 1970.
     pub expected_end: Option<f64>,
     /// Their part of the time in which the GPUs had work, as
@@ -121,6 +123,8 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             traced.gpus.extend(task.gpu);
             traced.waited += Duration::from_nanos(task.wait_ns);
             traced.stretches.extend(stretches(task, began));
+            let is_move = |spans: &&[TracedSpan]| spans[0].gpu != spans[1].gpu;
+            traced.moves += task.spans.windows(2).filter(is_move).count() as u64;
         }
         traced.expected_end = traced.expected_end.or(process.expected_end);
         let bursts = |latency: Option<Bursts>| latency.map(|bursts| bursts.count);
@@ -265,6 +269,7 @@ mod tests {
              "spans":[{"gpu":1,"from_ns":4000000000,"to_ns":5000000000}]},
             {"site":null,"gpu":0,"seen_peak":8,"spans":[{"gpu":0,"from_ns":4000000000,"to_ns":9000000000}]}]}"#;
         let traced = of_text(&text.replace('\n', ""), "a", Duration::from_secs(4));
+        assert_eq!(traced.moves, 1);
         let seen: Vec<_> = traced
             .stretches
             .iter()

@@ -175,7 +175,7 @@ impl Session<'_> {
         let mut peaks = Peaks::default();
         for job in &jobs {
             if let Some(alone) = results.alone(&job.text) {
-                peaks.remember(job, alone.host_peak_bytes);
+                peaks.remember(job.kind(), alone.host_peak_bytes);
             }
         }
         let name = format!("{}-{arm}", mix.name).replace([' ', ':', '/'], "-");

@@ -55,6 +55,7 @@ mod outputs;
 mod overhead;
 mod peers;
 mod published;
+mod queue;
 mod quotas;
 mod refused;
 mod restart;

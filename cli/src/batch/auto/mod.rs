@@ -12,10 +12,7 @@ use anyhow::{Context, Result};
 use controller::{Controller, NodeSample, SETTLE};
 use mgb_command::watch::MgbdWatch;
 use mgb_probe::view::NodeView;
-use peaks::Peaks;
-
-use super::job::RunningJob;
-use super::jobfile::FileJob;
+use peaks::{HostKind, Peaks};
 
 pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};
@@ -23,6 +20,17 @@ pub use settings::AutoSettings;
 
 /// Of host memory, what is left to others: the page cache of programs' input, and other programs.
 const SPARED: u64 = 20;
+
+/// A job that runs.
+#[derive(Clone, Copy, Debug)]
+pub struct JobSample<'a> {
+    /// What it is like.
+    pub kind: HostKind<'a>,
+    /// Its process; none: not known yet.
+    pub pid: Option<u32>,
+    /// When it was started.
+    pub started: Instant,
+}
 
 /// Follows the node for one batch.
 pub struct Follower {
@@ -62,7 +70,7 @@ impl Follower {
     }
 
     /// A job has ended that had so much host memory at its peak.
-    pub fn ended(&mut self, job: &FileJob, peak_bytes: u64) {
+    pub fn ended(&mut self, job: HostKind<'_>, peak_bytes: u64) {
         self.peaks.remember(job, peak_bytes);
     }
 
@@ -70,9 +78,9 @@ impl Follower {
     pub fn wanted(
         &mut self,
         began: Instant,
-        running: &[RunningJob<'_>],
+        running: &[JobSample<'_>],
         finished: usize,
-        next: &[&FileJob],
+        next: &[HostKind<'_>],
     ) -> Result<usize> {
         // At the very start nothing has been used yet.
         if self.last.elapsed() < PACE {
@@ -88,17 +96,17 @@ impl Follower {
     }
 
     /// What one of these jobs may take of host memory, at most.
-    fn of_largest(&self, jobs: &[&FileJob], guess: u64) -> u64 {
-        let each = jobs.iter().map(|job| self.peaks.of_next(job, guess));
+    fn of_largest(&self, jobs: &[HostKind<'_>], guess: u64) -> u64 {
+        let each = jobs.iter().map(|job| self.peaks.of_next(*job, guess));
         each.max().unwrap_or(guess)
     }
 
     fn sample(
         &mut self,
         began: Instant,
-        running: &[RunningJob<'_>],
+        running: &[JobSample<'_>],
         finished: usize,
-        next: &[&FileJob],
+        next: &[HostKind<'_>],
         view: &NodeView,
     ) -> Result<NodeSample> {
         let passed = self.last.elapsed().as_secs_f64();
@@ -112,9 +120,12 @@ impl Follower {
         let (mut used_by_all, mut used_by_settled, mut young, mut owed) = (0.0, 0.0, 0, 0);
         let mut cpu = HashMap::new();
         for one in running {
-            let age = one.started().elapsed();
-            let used = host::use_of(one.pid()).unwrap_or_default();
-            let before = self.cpu.get(&one.pid()).copied().unwrap_or_default();
+            let age = one.started.elapsed();
+            let used = one.pid.and_then(host::use_of).unwrap_or_default();
+            let before = one
+                .pid
+                .and_then(|pid| self.cpu.get(&pid).copied())
+                .unwrap_or_default();
             let cores = used.cpu.saturating_sub(before).as_secs_f64() / passed;
             used_by_all += cores;
             if age < SETTLE {
@@ -124,8 +135,8 @@ impl Follower {
             }
             owed += self
                 .peaks
-                .still_to_come(one.job(), used.memory, used.memory_peak, age, guess);
-            cpu.insert(one.pid(), used.cpu);
+                .still_to_come(one.kind, used.memory, used.memory_peak, age, guess);
+            cpu.extend(one.pid.map(|pid| (pid, used.cpu)));
         }
         self.cpu = cpu;
         Ok(NodeSample {

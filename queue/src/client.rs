@@ -1,0 +1,60 @@
+//! A command's connection to the queue's service.
+
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::protocol::{self, Answer, Request};
+
+/// A connection.
+#[derive(Debug)]
+pub struct QueueClient {
+    stream: BufReader<UnixStream>,
+}
+
+impl QueueClient {
+    /// Connects to the service of this socket; `None`: none runs.
+    ///
+    /// # Errors
+    /// When another user's process listens there, or the socket cannot be used.
+    pub fn connect(socket: &Path) -> Result<Option<Self>> {
+        let stream = match UnixStream::connect(socket) {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to connect to {}", socket.display()));
+            }
+        };
+        let own = rustix::process::getuid().as_raw();
+        let peer = mgb_probe::peer(&stream).map(|peer| peer.uid);
+        if peer != Some(own) {
+            bail!(
+                "another user's process listens at {}: set MGB_QUEUE to a folder of yours",
+                socket.display()
+            );
+        }
+        Ok(Some(Self {
+            stream: BufReader::new(stream),
+        }))
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// When the service ends meanwhile.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer> {
+        protocol::write(self.stream.get_mut(), request).context("failed to ask the queue's service")?;
+        let answer =
+            protocol::read(&mut self.stream).context("failed to read the answer of the queue's service")?;
+        answer.context("the queue's service has ended; see its log")
+    }
+}
