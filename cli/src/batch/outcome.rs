@@ -46,6 +46,9 @@ pub struct JobOutcome {
     /// What left its GPUs for the host while others waited, and came back.
     #[serde(default)]
     pub evictions: Evictions,
+    /// How often a task of it moved to another GPU.
+    #[serde(default)]
+    pub moves: u64,
     /// Its part of the time in which its GPUs had work while it was there, from 0 to 1: where n processes had
     /// work at once, 1/n each. None if it was not there for long enough, or did not live to say.
     #[serde(default)]

@@ -6,7 +6,7 @@ use mgb_command::table::{Table, plural, seconds};
 use mgb_probe::byte_size::Bytes;
 
 use super::cause::Cause;
-use super::outcome::{BatchOutcome, JobOutcome, JobState};
+use super::outcome::{BatchOutcome, Evictions, JobOutcome, JobState};
 use crate::status::latency_cells;
 
 /// A line a job, then the figures of the batch, then what is known about failures.
@@ -23,14 +23,30 @@ pub fn text(batch: &BatchOutcome) -> String {
     let first = ["job", "state", "exit", "gpu", "queued", "waited", "ran"];
     let any_latency = batch.jobs.iter().any(|job| job.latency.is_some());
     let latency = if any_latency { &["p50", "p99"][..] } else { &[] };
-    let head = [&first[..], due, share, latency, &["peak", "command"]].concat();
+    let any_evicted = batch.jobs.iter().any(|job| job.evictions.times > 0);
+    let evicted = if any_evicted { &["evicted"][..] } else { &[] };
+    let any_moved = batch.jobs.iter().any(|job| job.moves > 0);
+    let moved = if any_moved { &["moves"][..] } else { &[] };
+    let head = [
+        &first[..],
+        due,
+        share,
+        latency,
+        evicted,
+        moved,
+        &["peak", "command"],
+    ]
+    .concat();
     let numbers = [
-        "job", "exit", "queued", "waited", "ran", "expected", "share", "p50", "p99", "peak",
+        "job", "exit", "queued", "waited", "ran", "expected", "share", "p50", "p99", "evicted", "moves",
+        "peak",
     ];
     let any = AnyOf {
         due: any_due,
         share: any_share,
         latency: any_latency,
+        evicted: any_evicted,
+        moved: any_moved,
     };
     let mut table = Table::new(&head, &numbers);
     for job in &batch.jobs {
@@ -76,6 +92,8 @@ struct AnyOf {
     due: bool,
     share: bool,
     latency: bool,
+    evicted: bool,
+    moved: bool,
 }
 
 fn row(job: &JobOutcome, any: AnyOf) -> Vec<String> {
@@ -116,8 +134,18 @@ fn row(job: &JobOutcome, any: AnyOf) -> Vec<String> {
                 .into_iter()
                 .flatten(),
         )
+        .chain(any.evicted.then(|| evicted_cell(job.evictions)))
+        .chain(any.moved.then(|| job.moves.to_string()))
         .chain([peak, job.command.clone()])
         .collect()
+}
+
+/// How much left the GPUs for the host, and how often.
+fn evicted_cell(evictions: Evictions) -> String {
+    match evictions.times {
+        0 => "-".to_owned(),
+        times => format!("{times}: {}", Bytes(evictions.bytes)),
+    }
 }
 
 /// When a job was expected to end, and its deadline, from the start of the batch.
@@ -151,7 +179,7 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::outcome::{EvictedSpan, Evictions, Stretch};
+    use crate::batch::outcome::{EvictedSpan, Stretch};
     use crate::parallel::Parallel;
     use mgb_probe::Bursts;
     use std::time::Duration;
@@ -195,6 +223,7 @@ mod tests {
                 bytes: u64::from(number == 2) << 30,
                 copying: if number == 2 { ms(50) } else { Duration::ZERO },
             },
+            moves: u64::from(number == 4),
             queued: ms(10),
             waited: ms(250),
             ran: ms(1000),

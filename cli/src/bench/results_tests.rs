@@ -44,6 +44,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
             away: Vec::new(),
         }],
         evictions: Evictions::default(),
+        moves: 0,
         share: None,
         latency: None,
         queued: at(0.1),

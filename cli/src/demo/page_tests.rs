@@ -36,6 +36,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         gpus: tasks.iter().map(|(gpu, _)| *gpu).collect(),
         tasks: tasks.iter().map(task).collect(),
         evictions: Evictions::default(),
+        moves: 0,
         share: None,
         latency: None,
         queued: Duration::ZERO,

@@ -177,6 +177,7 @@ mod tests {
             gpus: vec![0],
             tasks: Vec::new(),
             evictions: crate::batch::outcome::Evictions::default(),
+            moves: 0,
             share: None,
             latency: None,
             queued: Duration::ZERO,
