@@ -44,7 +44,7 @@ const LINGERING: Duration = Duration::from_secs(60);
 #[derive(Debug, Parser)]
 #[command(
     name = "mgbd",
-    version,
+    version = env!("VERSION_TEXT"),
     args_override_self = true,
     after_help = "Exit codes: 0 stopped or idle, 2 bad command line, settings or quotas, 3 \
     another mgbd runs at the socket, 4 no GPU, 5 a system call that it may not make, 1 anything else. MGBD_LOG sets what is logged, such as \
