@@ -58,6 +58,9 @@ struct Options {
     /// Check the settings and end
     #[arg(long)]
     check: bool,
+    /// Print the manual page and end
+    #[arg(long, exclusive = true)]
+    man: bool,
     /// Where to listen; its folder is made for those who are served [default: where programs look, which for
     /// several users is /run/mgb/mgbd.sock]
     #[arg(long, value_name = "PATH")]
@@ -168,6 +171,12 @@ fn main() -> ExitCode {
     // SAFETY: no other thread runs yet.
     unsafe { std::env::remove_var(mgb_probe::JOB) };
     let options = options();
+    if options.man {
+        let printed = clap_mangen::Man::new(Options::command())
+            .section("8")
+            .render(&mut std::io::stdout());
+        return printed.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let queue = match options.policy.serves(options.queue) {
         Ok(queue) => queue,
         Err(error) => Options::command()
