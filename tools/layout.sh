@@ -10,8 +10,8 @@
 #   slurm     Slurm's plugin and what slurm.conf calls
 #   examples  the examples, if they are built (make examples), plain and with MGB, for any place of PREFIX
 #
-# MGB finds its own folder from wherever its program really lies, so that PREFIX is in no program. Files are made anew:
-# ROOT should be empty. Debug information is left out.
+# MGB finds its own folder from wherever its program really lies, so that PREFIX is in units alone; with / for a PREFIX that
+# is not known yet, these say /usr/local. Files are made anew: ROOT should be empty. Debug information is left out.
 set -eu
 umask 022
 
@@ -89,7 +89,7 @@ lay_run() {
 
     folder "$base/lib/systemd/system"
     for unit in mgbd.service mgbd.socket mgb-driver.service; do
-        sed "s|/usr/local/bin/|$prefix/bin/|" "$here/systemd/$unit" >"$base/lib/systemd/system/$unit"
+        sed "s|/usr/local/bin/|${prefix:-/usr/local}/bin/|" "$here/systemd/$unit" >"$base/lib/systemd/system/$unit"
     done
     put 644 "$here/systemd/mgb.sysusers.conf" "$base/lib/sysusers.d/mgb.conf"
     put 644 "$here/systemd/mgb.tmpfiles.conf" "$base/lib/tmpfiles.d/mgb.conf"
