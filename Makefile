@@ -3,14 +3,17 @@
 # Everything is built with one profile, so that nothing is built twice.
 CARGO_FLAGS = --release --workspace --locked
 TARGET = $(or $(CARGO_TARGET_DIR),target)/release
-PREFIX = $(CURDIR)/build
+STAGED = $(CURDIR)/build
+# Where `make install` installs, below DESTDIR.
+PREFIX = /usr/local
+DESTDIR =
 
 # Tests use the CUDA tree that set-up found, and the folder that `build` has laid out.
-export MGB_PREFIX = $(PREFIX)
+export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help setup build install uninstall dist tarball commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
@@ -21,13 +24,26 @@ setup: ## install what is missing: Debian packages, CUDA 13.0 (see tools/setup.s
 
 build: setup ## build everything, and lay it out in build/
 	$(CARGO) build $(CARGO_FLAGS)
-	@tools/stage.sh $(TARGET) $(PREFIX)
+	@tools/stage.sh $(TARGET) $(STAGED)
+
+install: ## install what `make build` has made: PREFIX=/usr/local, DESTDIR= (tools/install.py)
+	@tools/install.py --destdir "$(DESTDIR)" install "$(STAGED)" "$(PREFIX)" run clang slurm
+
+uninstall: ## remove exactly what `make install` installed, with the same PREFIX and DESTDIR
+	@tools/install.py --destdir "$(DESTDIR)" uninstall "$(PREFIX)"
 
 examples: build ## build the examples, plain and with MGB, in build/examples/
-	@tools/programs.sh $(PREFIX) examples
+	@tools/programs.sh $(STAGED) examples
+
+dist: examples ## build what is packaged, smaller, in build/dist/
+	@tools/dist.sh $(or $(CARGO_TARGET_DIR),target) $(STAGED)/dist
+
+tarball: dist ## pack dist/mgb-VERSION-x86_64-linux.tar.gz, which runs from any folder
+	@tools/setup.sh patchelf
+	@packaging/tarball.sh $(STAGED)/dist dist
 
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
-	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
+	$(STAGED)/bin/mgb demo --page $(STAGED)/demo.html
 
 test: build check lit loom ## every check and every test; the long ones play a part of what their own targets play
 	@tools/setup.sh lld-22 ccache
@@ -91,17 +107,17 @@ coverage: build ## lines that unit tests and the crates' own integration tests r
 
 asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
 	@tools/setup.sh libclang-rt-22-dev
-	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(PREFIX)
+	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(STAGED)
 	$(CARGO) test $(CARGO_FLAGS) --test asan -- --ignored --nocapture --test-threads=1
 
 lit: build ## run the pass's tests on IR (lit and FileCheck)
-	@tools/lit.sh $(PREFIX)
+	@tools/lit.sh $(STAGED)
 
 lit-19: ## build the pass for LLVM 19, and run its tests with LLVM 19's tools
 	@tools/setup.sh llvm-19-dev llvm-19 clang-19
 	$(CARGO) build $(filter-out --workspace,$(CARGO_FLAGS)) --package mgb-pass --no-default-features --features llvm19 \
 		--target-dir $(TARGET)/llvm19
-	@MGB_PASS=$(abspath $(TARGET))/llvm19/release/libmgb_pass.so LLVM_PREFIX=/usr/lib/llvm-19 tools/lit.sh $(PREFIX) pass
+	@MGB_PASS=$(abspath $(TARGET))/llvm19/release/libmgb_pass.so LLVM_PREFIX=/usr/lib/llvm-19 tools/lit.sh $(STAGED) pass
 
 commits: ## check what CONTRIBUTING.md says of commits
 	@tools/commits.sh
@@ -112,10 +128,10 @@ check: setup ## check formatting, clippy with warnings as errors, documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --no-deps --document-private-items
 
 conformance: build ## build the conformance set, plain and with MGB, in build/conformance/
-	@tools/programs.sh $(PREFIX) tests/conformance
+	@tools/programs.sh $(STAGED) tests/conformance
 
 benches: build ## build the benchmarks, plain and with MGB, in build/benches/
-	@tools/programs.sh $(PREFIX) benches
+	@tools/programs.sh $(STAGED) benches
 
 bench-table: ## write the table in BENCHMARKING.md from benches/results/
 	tools/bench_table.py --write BENCHMARKING.md $(sort $(wildcard benches/results/*.json))
@@ -124,27 +140,27 @@ gain-picture: ## draw docs/gain.svg, the picture in README.md, from benches/resu
 	tools/gain_picture.py --write docs/gain.svg $(sort $(wildcard benches/results/*.json))
 
 libraries: build ## build the programs that use CUDA's libraries (as far as installed), plain and with MGB, in build/libraries/
-	@tools/programs.sh $(PREFIX) tests/libraries
+	@tools/programs.sh $(STAGED) tests/libraries
 
 random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
-	@tools/programs.sh $(PREFIX) tests/random
+	@tools/programs.sh $(STAGED) tests/random
 
 matrix: build ## build the program of the matrix of arrangements, plain and with MGB, in build/matrix/
-	@tools/programs.sh $(PREFIX) tests/matrix
+	@tools/programs.sh $(STAGED) tests/matrix
 
 generated: build ## build generated sources with MGB in build/generated/ (40, and 25 that attack the pass); a bundle made later has them too
-	@mkdir -p $(PREFIX)/generated/src
-	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(PREFIX)/generated/src
-	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack all 1 25 $(PREFIX)/generated/src
-	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
-		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
+	@mkdir -p $(STAGED)/generated/src
+	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(STAGED)/generated/src
+	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack all 1 25 $(STAGED)/generated/src
+	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(STAGED)/bin/mgb-clang++ \
+		SOURCES=$(STAGED)/generated/src OUT=$(STAGED)/generated
 
 bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
-	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
+	@tools/bundle.sh $(STAGED) dist/mgb-bundle
 
 next: build ## build mgbd once more, as the next release that speaks the next version of the protocol: for trials of upgrades
 	RUSTFLAGS="--cfg mgb_next_protocol" $(CARGO) build $(CARGO_FLAGS) --package mgb-scheduler --bin mgbd --target-dir target/next
-	@mkdir -p $(PREFIX)/next && cp target/next/release/mgbd $(PREFIX)/next/mgbd
+	@mkdir -p $(STAGED)/next && cp target/next/release/mgbd $(STAGED)/next/mgbd
 
 soak: build ## 10,000 programs on softgpu while mgbd, its holder, batches and programs are killed 500 times (make test: 16 times)
 	MGB_SOAK_JOBS=10000 MGB_SOAK_KILLS=500 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture soak::

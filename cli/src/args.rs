@@ -51,7 +51,7 @@ MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program doe
 #[derive(Debug, Parser)]
 #[command(
     name = "mgb",
-    version,
+    version = env!("VERSION_TEXT"),
     max_term_width = 100,
     after_help = EXIT_CODES,
     after_long_help = LONG_HELP

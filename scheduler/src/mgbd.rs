@@ -44,7 +44,7 @@ const LINGERING: Duration = Duration::from_secs(60);
 #[derive(Debug, Parser)]
 #[command(
     name = "mgbd",
-    version,
+    version = env!("VERSION_TEXT"),
     args_override_self = true,
     after_help = "Exit codes: 0 stopped or idle, 2 bad command line, settings or quotas, 3 \
     another mgbd runs at the socket, 4 no GPU, 5 a system call that it may not make, 1 anything else. MGBD_LOG sets what is logged, such as \
@@ -58,6 +58,9 @@ struct Options {
     /// Check the settings and end
     #[arg(long)]
     check: bool,
+    /// Print the manual page and end
+    #[arg(long, exclusive = true)]
+    man: bool,
     /// Where to listen; its folder is made for those who are served [default: where programs look, which for
     /// several users is /run/mgb/mgbd.sock]
     #[arg(long, value_name = "PATH")]
@@ -168,6 +171,12 @@ fn main() -> ExitCode {
     // SAFETY: no other thread runs yet.
     unsafe { std::env::remove_var(mgb_probe::JOB) };
     let options = options();
+    if options.man {
+        let printed = clap_mangen::Man::new(Options::command())
+            .section("8")
+            .render(&mut std::io::stdout());
+        return printed.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let queue = match options.policy.serves(options.queue) {
         Ok(queue) => queue,
         Err(error) => Options::command()
