@@ -22,15 +22,15 @@ const JOB_ID: &str = "MGB_JOB_ID";
 const ARRAY_INDEX: &str = "MGB_ARRAY_INDEX";
 
 /// How long a command may take to say what it wants, or to read the answer.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a command that waits is looked at, whether it is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Answers one command until it goes.
 pub fn talk(shared: &Shared, stream: UnixStream) -> Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(CLIENT_PATIENCE))?;
-    stream.set_write_timeout(Some(CLIENT_PATIENCE))?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
         let request = match protocol::read(&mut reader) {
@@ -104,7 +104,7 @@ fn wait(shared: &Shared, filter: &JobFilter, stream: &UnixStream) -> Option<Answ
 fn clean(shared: &Shared, filter: &JobFilter) -> Result<Answer, ChangeError> {
     let forgotten = shared.lock().jobs.clean(filter)?;
     for id in &forgotten {
-        // What is left of one whose folder cannot be removed is of no job any more: numbers are not given twice.
+        // What is left of a folder that cannot be removed is of no job any more: no number is given twice.
         let _ = fs::remove_dir_all(shared.folder_of(*id));
     }
     Ok(Answer::Changed(forgotten))

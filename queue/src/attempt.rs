@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 /// How long another process may have the lock without having begun.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a watcher runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub enum Standing {
     New,
     /// This process watches it.
     Running(i32),
-    /// It has ended.
+    /// It has ended like this.
     Ended(Ended),
     /// It was begun, and nobody knows how it ended.
     Lost,
@@ -79,7 +79,7 @@ impl AttemptFolder {
         Self(folder)
     }
 
-    /// Its path.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -120,7 +120,7 @@ impl AttemptFolder {
         self.replace("environment", environment).with_context(failed)
     }
 
-    /// What to run.
+    /// Reads what to run, and its variables.
     ///
     /// # Errors
     /// When it was not written, or cannot be read.
@@ -145,7 +145,7 @@ impl AttemptFolder {
             if self.0.join("started").exists() {
                 return Ok(None);
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > LOCK_TIMEOUT {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "another process has its lock",
@@ -239,7 +239,7 @@ impl Watch {
         let _ = fs::write(self.folder.join("pid"), pid.to_string());
     }
 
-    /// Says how it ended.
+    /// Writes down how the job ended.
     ///
     /// # Errors
     /// The system's, such as a failing disk.

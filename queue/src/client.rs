@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::protocol::{self, Answer, Request};
 
-/// A connection.
+/// A command's connection to the service of its user's queue.
 #[derive(Debug)]
 pub struct QueueClient {
     stream: BufReader<UnixStream>,

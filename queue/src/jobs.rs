@@ -48,12 +48,31 @@ impl Jobs {
         })
     }
 
-    /// All of them.
+    /// Gives no job a number up to this one: a folder of a job is left from a store that is gone, and what stands in
+    /// it would be taken for what has become of another job.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn begin_after(&mut self, number: u32) -> Result<(), ChangeError> {
+        if number < self.contents.next {
+            return Ok(());
+        }
+        self.commit(Change {
+            next: Some(
+                number
+                    .checked_add(1)
+                    .ok_or_else(|| refused("the numbers of jobs are used up"))?,
+            ),
+            ..Change::default()
+        })
+    }
+
+    /// All jobs, in the order of their numbers.
     pub fn all(&self) -> &BTreeMap<JobId, JobRecord> {
         &self.contents.jobs
     }
 
-    /// One of them.
+    /// The job of this number, if there is one.
     pub fn get(&self, id: JobId) -> Option<&JobRecord> {
         self.contents.jobs.get(&id)
     }
@@ -77,7 +96,7 @@ impl Jobs {
         meant.map(|job| job.id).collect()
     }
 
-    /// Takes jobs.
+    /// Takes jobs into the queue.
     ///
     /// # Errors
     /// When one makes no sense, or the disk fails: then none was taken, unless the queue shows them.

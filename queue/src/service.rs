@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::id::JobId;
 use crate::jobs::{ChangeError, Jobs, lost};
 use crate::places::QueuePlace;
 use crate::plan::Plan;
+use crate::protocol::{self, Answer};
 use crate::record::{Failure, FailureKind, Found, JobRecord, JobState};
 use crate::runner::{Runner, SeenJob};
 use crate::shared::Shared;
@@ -40,6 +41,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(60);
 /// How many commands are answered at once; others are turned away.
 const CLIENTS: usize = 256;
+/// How long commands have for reading that the service ends.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many jobs begin in one transaction at most.
 const STEP: usize = 8;
 
@@ -49,6 +52,7 @@ const STEP: usize = 8;
 /// When another service runs for it, or its state cannot be read.
 pub fn serve(place: &QueuePlace, runner: &mut dyn Runner) -> Result<()> {
     make_folder(&place.folder)?;
+    check_owner(&place.folder)?;
     let file = place.folder.join("lock");
     let lock = File::options()
         .create(true)
@@ -56,13 +60,19 @@ pub fn serve(place: &QueuePlace, runner: &mut dyn Runner) -> Result<()> {
         .write(true)
         .open(&file);
     let lock = lock.with_context(|| format!("failed to write {}", file.display()))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!(
-            "a service for the queue in {} runs already",
-            place.folder.display()
-        );
+    let began = Instant::now();
+    // One that ends has it until its commands are told.
+    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if began.elapsed() > 2 * GOODBYE_TIMEOUT {
+            bail!(
+                "a service for the queue in {} runs already",
+                place.folder.display()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
-    let jobs = Jobs::open(&place.folder.join("queue.redb"))?;
+    let mut jobs = Jobs::open(&place.folder.join("queue.redb"))?;
+    disk(jobs.begin_after(last_number(&place.folder.join("jobs"))?))?;
     let (wake, woken) = UnixStream::pair().context("failed to make a pipe")?;
     for end in [&wake, &woken] {
         end.set_nonblocking(true).context("failed to make a pipe")?;
@@ -88,9 +98,37 @@ pub fn serve(place: &QueuePlace, runner: &mut dyn Runner) -> Result<()> {
     };
     let served = service.run(&listener, &woken, &stop);
     let _ = fs::remove_file(&place.socket);
-    // Commands that wait for an answer get none.
+    service.shared.lock().is_stopping = true;
     service.shared.changed.notify_all();
+    // Commands that wait are told.
+    let began = Instant::now();
+    while service.shared.clients.load(Ordering::SeqCst) > 0 && began.elapsed() < GOODBYE_TIMEOUT {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     served
+}
+
+/// The last number of which there is a folder; 0: there is none.
+fn last_number(folder: &Path) -> Result<u32> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        entries => entries.with_context(|| format!("failed to read {}", folder.display()))?,
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| name.parse::<JobId>().ok());
+    Ok(numbers.map(|id| id.number).max().unwrap_or(0))
+}
+
+/// The variables of submissions are in it, and what it says is believed.
+fn check_owner(folder: &Path) -> Result<()> {
+    let found = fs::metadata(folder).with_context(|| format!("failed to look at {}", folder.display()))?;
+    if found.uid() != rustix::process::getuid().as_raw() {
+        bail!(
+            "{} is another user's: set MGB_QUEUE to a folder of yours",
+            folder.display()
+        );
+    }
+    Ok(())
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
@@ -130,7 +168,7 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
-    /// Takes over jobs that have begun without this service, or of which it did not know because the disk failed.
+    /// Takes over jobs that have begun without this service, or of which it did not know since the disk failed.
     fn adopt(&mut self) {
         let state = self.shared.lock();
         let running = state
@@ -200,12 +238,13 @@ impl Service<'_> {
         self.shared.lock().jobs.recover()?;
         self.adopt();
         self.heed_cancelled();
-        self.collect()?;
+        // A job that cannot be looked at, or started, keeps no other from starting.
+        let collected = self.collect();
         let changed = disk(self.shared.lock().jobs.settle())?;
         if changed {
             self.shared.stir();
         }
-        self.start()
+        self.start().and(collected)
     }
 
     /// Ends jobs that somebody has cancelled.
@@ -221,60 +260,65 @@ impl Service<'_> {
     /// Takes note of what has ended.
     fn collect(&mut self) -> Result<()> {
         let ids: Vec<JobId> = self.watched.keys().copied().collect();
-        for id in ids {
-            let Some(job) = self.shared.lock().jobs.get(id).cloned() else {
-                self.watched.remove(&id);
-                continue;
-            };
-            let attempt = self.shared.attempt(&job);
-            let Some(watched) = self.watched.get_mut(&id) else {
-                continue;
-            };
-            if !watched.is_due() {
-                continue;
-            }
-            let standing = attempt
-                .standing()
-                .with_context(|| format!("failed to look at {}", attempt.path().display()))?;
-            let (ended, found) = match standing {
-                Standing::Running(pid) => {
-                    watched.adopt(pid, &attempt);
-                    continue;
-                }
-                // Of a service that ended before its watcher began, if there was one: it begins once.
-                Standing::New if watched.has_no_watcher() => {
-                    if job.is_cancelled {
-                        let (ended, mut found) = lost(now());
-                        found.failure = Some(not_begun("it was cancelled"));
-                        (ended, found)
-                    } else {
-                        self.watch(&job)?;
-                        continue;
-                    }
-                }
-                Standing::New => {
-                    let (ended, mut found) = lost(now());
-                    found.failure = Some(not_begun(&watched.last_words()));
-                    (ended, found)
-                }
-                Standing::Lost => lost(now()),
-                Standing::Ended(ended) => {
-                    let found = match &ended.not_started {
-                        Some(why) => Found {
-                            failure: Some(not_begun(why)),
-                            ..Found::default()
-                        },
-                        None => self.runner.judge(&job, &attempt, &ended),
-                    };
-                    (ended, found)
-                }
-            };
-            disk(self.shared.lock().jobs.end(id, &ended, &found))?;
+        // One that cannot be looked at keeps no other from being noted down.
+        let looked = ids.into_iter().map(|id| self.collect_one(id));
+        let failed: Vec<anyhow::Error> = looked.filter_map(Result::err).collect();
+        failed.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn collect_one(&mut self, id: JobId) -> Result<()> {
+        let Some(job) = self.shared.lock().jobs.get(id).cloned() else {
             self.watched.remove(&id);
-            self.finished += 1;
-            self.runner.ended(&job, ended.host_peak_bytes);
-            self.shared.stir();
+            return Ok(());
+        };
+        let attempt = self.shared.attempt(&job);
+        let Some(watched) = self.watched.get_mut(&id) else {
+            return Ok(());
+        };
+        if !watched.is_due() {
+            return Ok(());
         }
+        let standing = attempt
+            .standing()
+            .with_context(|| format!("failed to look at {}", attempt.path().display()))?;
+        let (ended, found) = match standing {
+            Standing::Running(pid) => {
+                watched.adopt(pid, &attempt);
+                return Ok(());
+            }
+            // Of a service that ended before its watcher began, if there was one: it begins once.
+            Standing::New if watched.has_no_watcher() => {
+                if job.is_cancelled {
+                    let (ended, mut found) = lost(now());
+                    found.failure = Some(not_begun("it was cancelled"));
+                    (ended, found)
+                } else {
+                    self.watch(&job)?;
+                    return Ok(());
+                }
+            }
+            Standing::New => {
+                let (ended, mut found) = lost(now());
+                found.failure = Some(not_begun(&watched.last_words(&attempt)));
+                (ended, found)
+            }
+            Standing::Lost => lost(now()),
+            Standing::Ended(ended) => {
+                let found = match &ended.not_started {
+                    Some(why) => Found {
+                        failure: Some(not_begun(why)),
+                        ..Found::default()
+                    },
+                    None => self.runner.judge(&job, &attempt, &ended),
+                };
+                (ended, found)
+            }
+        };
+        disk(self.shared.lock().jobs.end(id, &ended, &found))?;
+        self.watched.remove(&id);
+        self.finished += 1;
+        self.runner.ended(&job, ended.host_peak_bytes);
+        self.shared.stir();
         Ok(())
     }
 
@@ -376,7 +420,16 @@ impl Service<'_> {
     }
 
     fn accept(&mut self, listener: &UnixListener) {
-        while let Ok((stream, _)) = listener.accept() {
+        loop {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // No descriptor is left, say: who waits at the socket would wake the loop without end.
+                    std::thread::sleep(SOON);
+                    return;
+                }
+            };
             let own = rustix::process::getuid().as_raw();
             if mgb_probe::peer(&stream).map(|peer| peer.uid) != Some(own) {
                 continue;
@@ -384,6 +437,9 @@ impl Service<'_> {
             let shared = Arc::clone(&self.shared);
             if shared.clients.fetch_add(1, Ordering::SeqCst) >= CLIENTS {
                 shared.clients.fetch_sub(1, Ordering::SeqCst);
+                let full = Answer::Failed(format!("the queue answers {CLIENTS} commands at once already"));
+                // Whoever does not read it finds the connection closed.
+                let _ = protocol::write(&mut &stream, &full);
                 continue;
             }
             self.busy = Instant::now();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -72,8 +73,7 @@ impl Store {
             // Whoever loses power in the middle of this finds no store, rather than a part of one.
             let new = file.with_extension("new");
             let _ = fs::remove_file(&new);
-            let made =
-                File::create_new(&new).with_context(|| format!("failed to write {}", new.display()))?;
+            let made = private(&new, true).with_context(|| format!("failed to write {}", new.display()))?;
             drop(Self::with(redb::backends::FileBackend::new(made)?)?);
             fs::rename(&new, file).with_context(|| format!("failed to write {shown}"))?;
             let folder = file.parent().unwrap_or(Path::new("."));
@@ -81,11 +81,7 @@ impl Store {
                 .and_then(|folder| folder.sync_all())
                 .with_context(|| format!("failed to write {}", folder.display()))?;
         }
-        let open = File::options()
-            .read(true)
-            .write(true)
-            .open(file)
-            .with_context(|| format!("failed to open {shown}"))?;
+        let open = private(file, false).with_context(|| format!("failed to open {shown}"))?;
         let backend =
             redb::backends::FileBackend::new(open).with_context(|| format!("failed to open {shown}"))?;
         Self::with(backend).with_context(|| {
@@ -201,6 +197,16 @@ impl Store {
         }
         Ok(write.commit()?)
     }
+}
+
+/// Opens a file that is its owner's alone: there may be passwords in the variables of a submission.
+fn private(file: &Path, new: bool) -> std::io::Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(new)
+        .mode(0o600)
+        .open(file)
 }
 
 fn number(values: &impl ReadableTable<&'static str, &'static [u8]>, name: &str) -> Result<Option<u64>> {

@@ -2,7 +2,7 @@
 //! earlier one.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +14,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::attempt::{AttemptFolder, Standing};
 
+/// Where a watcher says why it cannot begin, in the folder of the attempt.
+const LOG: &str = "watcher.log";
 /// The most of its words that are kept of a watcher that could not begin.
 const LAST_WORDS: u64 = 2000;
 
@@ -24,7 +26,6 @@ pub struct Watched {
     pidfd: Option<OwnedFd>,
     since: Instant,
     is_asked: bool,
-    said: Option<File>,
 }
 
 impl Watched {
@@ -35,7 +36,6 @@ impl Watched {
             pidfd: None,
             since: Instant::now(),
             is_asked: false,
-            said: None,
         }
     }
 
@@ -44,18 +44,12 @@ impl Watched {
     /// # Errors
     /// When no process can be had.
     pub fn start(mut command: Command, attempt: &AttemptFolder) -> Result<Self> {
-        let file = attempt.path().join("watcher.log");
-        let said = File::options()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(&file)
-            .with_context(|| format!("failed to write {}", file.display()))?;
-        let output = said.try_clone().context("failed to open a log twice")?;
+        let file = attempt.path().join(LOG);
+        let output = File::create(&file).with_context(|| format!("failed to write {}", file.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         command.current_dir("/");
-        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other threads.
+        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other
+        // threads.
         unsafe {
             command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
         }
@@ -66,7 +60,6 @@ impl Watched {
             // Without it the child is asked again and again.
             pidfd: open(child.id().cast_signed()),
             child: Some(child),
-            said: Some(said),
             ..Self::adopted()
         })
     }
@@ -131,18 +124,16 @@ impl Watched {
     }
 
     /// What it said, if it could not begin.
-    pub fn last_words(&mut self) -> String {
+    pub fn last_words(&mut self, attempt: &AttemptFolder) -> String {
         let status = self
             .child
             .as_mut()
             .and_then(|child| child.try_wait().ok().flatten());
         let status = status.map_or_else(String::new, |status| status.to_string());
         let mut bytes = Vec::new();
-        if let Some(said) = &mut self.said {
-            let read = said.seek(SeekFrom::Start(0));
-            // Without its words there is its exit code.
-            let _ = read.and_then(|_| said.take(LAST_WORDS).read_to_end(&mut bytes));
-        }
+        // Without its words there is its exit code.
+        let _ = File::open(attempt.path().join(LOG))
+            .and_then(|said| said.take(LAST_WORDS).read_to_end(&mut bytes));
         let said = String::from_utf8_lossy(&bytes).trim().to_owned();
         let said = if said.is_empty() { status } else { said };
         format!("the process that watches the job did not begin: {said}")

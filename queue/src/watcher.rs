@@ -20,10 +20,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::attempt::{AttemptFolder, Ended, Order, Watch};
 
 /// How long a job may take to end after SIGTERM before it is killed.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a failing disk is tried for, until nobody will know how the job ended.
-const DISK_PATIENCE: Duration = Duration::from_secs(60);
+const DISK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Seconds since 1970.
 pub fn now() -> f64 {
@@ -51,7 +51,7 @@ pub fn watch(attempt: &AttemptFolder) -> Result<()> {
     let ended = Ended { at: now(), ..ended };
     let began = Instant::now();
     while let Err(error) = watch.end(&ended) {
-        if began.elapsed() > DISK_PATIENCE {
+        if began.elapsed() > DISK_TIMEOUT {
             return Err(error).context("failed to write down how the job ended");
         }
         std::thread::sleep(Duration::from_secs(1));
@@ -165,11 +165,11 @@ impl Job {
         let is_over = |at: Option<Instant>| at.is_some_and(|at| Instant::now() >= at);
         if is_over(self.kill_at) {
             self.signal(Signal::KILL);
-            self.kill_at = Some(Instant::now() + PATIENCE);
+            self.kill_at = Some(Instant::now() + KILL_TIMEOUT);
         } else if self.kill_at.is_none() && (is_asked || is_over(self.over_at)) {
             (self.is_cancelled, self.is_over_limit) = (is_asked, !is_asked);
             self.signal(Signal::TERM);
-            self.kill_at = Some(Instant::now() + PATIENCE);
+            self.kill_at = Some(Instant::now() + KILL_TIMEOUT);
         }
     }
 

@@ -10,10 +10,10 @@ use mgb_command::out;
 use mgb_probe::Deadline;
 use mgb_queue::id::{LAST_INDEX, Selection, range};
 use mgb_queue::protocol::{Answer, JobFilter, Request, Submission};
-use mgb_queue::record::{FailureKind, JobSpec, JobState};
+use mgb_queue::record::{FailureKind, JobSpec};
 use serde::Serialize;
 
-use super::{change, connect, show, wait};
+use super::{change, connect, wait};
 use crate::batch::jobfile::{self, FileJob};
 use crate::{deadline, program};
 
@@ -143,17 +143,7 @@ pub fn run(args: &Args) -> CommandResult {
         jobs: jobs.map_err(|why| Failure::new(exit::NODE, anyhow!(why)))?,
         ..JobFilter::default()
     };
-    let listing = wait::until_ended(&filter)?;
-    if args.json {
-        out::print(&show::json(&listing)?);
-    } else {
-        out::print(&show::table(&listing, false));
-    }
-    let well = listing
-        .jobs
-        .iter()
-        .all(|listed| listed.job.state == JobState::Done);
-    Ok(if well { exit::OK } else { exit::FAILED })
+    wait::tell_when_ended(&filter, args.json, false)
 }
 
 fn submission(args: &Args) -> Result<Submission> {

@@ -3,14 +3,14 @@
 use clap::Args;
 use mgb_command::exit::{self, CommandResult, Failure};
 use mgb_command::out;
-use mgb_queue::protocol::{JobFilter, Request};
+use mgb_queue::protocol::{JobFilter, ListedJob, Listing, Request};
 use mgb_queue::record::JobState;
 
 use super::connect;
 use super::select::Which;
 use super::show;
 
-/// Wait until jobs have ended: all that are in the queue now, unless some are named.
+/// Wait until jobs have ended: all that wait their turn or run now, unless some are named.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit code: 0 if all of them ended well, else 1; 3 if the queue's service ended before."
@@ -34,22 +34,25 @@ pub fn run(args: &Wait) -> CommandResult {
     } else {
         some(&filter)?;
     }
-    let listing = until_ended(&filter)?;
-    if args.json {
+    tell_when_ended(&filter, args.json, args.quiet)
+}
+
+/// Waits until these jobs have ended, and prints what came of them.
+pub fn tell_when_ended(filter: &JobFilter, as_json: bool, quiet: bool) -> CommandResult {
+    let listing = until_ended(filter)?;
+    if as_json {
         out::print(&show::json(&listing)?);
-    } else if !args.quiet {
+    } else if !quiet {
         out::print(&show::table(&listing, false));
     }
-    let well = listing
-        .jobs
-        .iter()
-        .all(|listed| listed.job.state == JobState::Done);
+    let is_well = |listed: &ListedJob| listed.job.state == JobState::Done;
+    let well = listing.jobs.iter().all(is_well);
     Ok(if well { exit::OK } else { exit::FAILED })
 }
 
 /// What came of these jobs, once they have ended. A service that ends meanwhile, for its node goes down or a
 /// newer MGB takes its place, is started anew.
-pub fn until_ended(filter: &JobFilter) -> Result<mgb_queue::protocol::Listing, Failure> {
+fn until_ended(filter: &JobFilter) -> Result<Listing, Failure> {
     let first = connect::ask(&Request::Wait(filter.clone()));
     let answer = match first {
         Err(failure) if failure.code == exit::NODE => connect::ask(&Request::Wait(filter.clone()))?,

@@ -238,6 +238,41 @@ fn a_service_that_is_killed_loses_no_job_and_runs_none_twice() {
     println!("{count} jobs, each once, while the service was killed {kills} times");
 }
 
+/// What stands in the folders of a store that is gone is not taken for what has become of new jobs.
+#[test]
+fn a_store_that_was_moved_away_takes_no_old_job_for_a_new_one() {
+    let queue = QueueNode::start("1x64MiB");
+    let old = queue.submit(&["--wait", "--json", "--", "/bin/echo", "old"]);
+    assert!(old.contains("done"), "{old}");
+    queue.mgb(&["queue", "stop"]).success();
+    let store = queue.folder.join("queue.redb");
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&store).expect("there is one"));
+    assert_eq!(mode & 0o777, 0o600, "passwords may be in it");
+    fs::rename(&store, queue.folder.join("old.redb")).expect("it can be moved");
+    let new = queue.submit(&["--", "/bin/echo", "new"]);
+    assert_eq!(new, "2");
+    assert_eq!(queue.mgb(&["queue", "wait", &new]).code(), 0);
+    assert_eq!(queue.mgb(&["queue", "logs", &new]).stdout, "new\n");
+}
+
+#[test]
+fn a_job_that_cannot_be_started_stops_no_other() {
+    let queue = QueueNode::start("1x64MiB");
+    let broken = queue.submit(&["--hold", "--", "/bin/echo"]);
+    let in_the_way = queue.folder.join("jobs").join(&broken);
+    fs::create_dir_all(queue.folder.join("jobs")).expect("its folder can be written");
+    fs::write(in_the_way, "").expect("its folder can be written");
+    queue.mgb(&["queue", "release", &broken]).success();
+    queue.until(&broken, "running");
+    let other = queue.submit(&["--", "/bin/echo"]);
+    queue.until(&other, "done");
+    let trouble = queue.listing()["trouble"].clone();
+    let trouble = trouble.as_str().unwrap_or_default();
+    assert!(trouble.contains(&format!("job {broken}")), "{trouble}");
+    queue.mgb(&["queue", "cancel", &broken]).success();
+    queue.until(&broken, "cancelled");
+}
+
 #[test]
 fn who_talks_nonsense_harms_nobody() {
     let queue = QueueNode::start("1x64MiB");
