@@ -21,12 +21,17 @@ use crate::Ledger;
 use crate::broker::{Activity, Broker, WHOLE};
 use crate::client::ClientId;
 use crate::daemon::client::Client;
+use crate::ledger::Holding;
 
 /// The time in which what was seen comes to count a third.
 const MEMORY: Duration = Duration::from_millis(500);
 
 /// Shorter idle phases are none: the process was between two launches.
 const SHORTEST_PHASE: Duration = Duration::from_millis(50);
+
+/// Idle phases of a process that are remembered: of one that works in steps of some seconds, a few of those between
+/// its kernels and two of its long ones.
+const KNOWN_PHASES: usize = 12;
 
 /// Of the time between two samples without work no more counts as idle: there may have been some between.
 const MAX_GAP: Duration = Duration::from_millis(250);
@@ -40,7 +45,7 @@ struct Lately {
     /// That idle phase has ended: it waits for memory that has left.
     asks: bool,
     /// How long its last idle phases were, the last one first.
-    phases: [Option<Duration>; 2],
+    phases: [Option<Duration>; KNOWN_PHASES],
     /// When the last of them ended: since then it is at work, but for phases too short to count.
     resumed: Duration,
     /// How long such spells of work last: the mean of the last one and the mean before.
@@ -110,8 +115,10 @@ impl Activities {
             }
         }
         self.lately.retain(|place, _| there(place));
-        let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
-            let seen = see(client, gpu);
+        let sample = |((client, gpu), held): ((ClientId, usize), HeldPlace)| {
+            let mut seen = see(client, gpu);
+            seen.is_busy &= !held.has_left;
+            let granted = held.granted;
             let lately = self
                 .lately
                 .entry((client, gpu))
@@ -131,7 +138,7 @@ impl Activities {
                 busy: (lately.part * f64::from(WHOLE)) as u32,
                 average: (lately.average().unwrap_or(lately.part) * fills * f64::from(WHOLE)) as u32,
                 idle: lately.idle,
-                phase: lately.phase(),
+                phase: lately.this_phase(),
                 lasts: lately.lasts(now),
                 uses: lately.uses,
                 warps: seen.warps,
@@ -141,13 +148,23 @@ impl Activities {
     }
 }
 
-/// Where processes have a running task or memory, or had memory that is in the host, in order, and the last
-/// grant of each there.
-fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
-    let mut places: Vec<((ClientId, usize), Duration)> = Vec::new();
+/// What a process has on a GPU.
+#[derive(Clone, Copy, Debug)]
+struct HeldPlace {
+    /// Its last grant there.
+    granted: Duration,
+    /// All its memory is in the host. So its work there is done, whatever it says: who made room for others and
+    /// waits to come back may not have looked since.
+    has_left: bool,
+}
+
+/// Where processes have a running task or memory, or had memory that is in the host, in order.
+fn places(ledger: &Ledger) -> Vec<((ClientId, usize), HeldPlace)> {
+    let mut places: Vec<((ClientId, usize), HeldPlace)> = Vec::new();
     let running = ledger
         .tasks()
         .filter(|(_, held)| held.warps > 0 || held.reserved > 0 || held.evicted > 0);
+    let has_left = |held: &Holding| held.reserved == 0 && held.evicted > 0;
     // A client's tasks follow each other, and are on a few GPUs, however many there are.
     let mut own = 0;
     for (key, held) in running {
@@ -158,8 +175,17 @@ fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
             own = places.len();
         }
         match places[own..].iter_mut().find(|((_, gpu), _)| *gpu == held.gpu) {
-            Some((_, granted)) => *granted = held.granted.max(*granted),
-            None => places.push(((key.client, held.gpu), held.granted)),
+            Some((_, place)) => {
+                place.granted = held.granted.max(place.granted);
+                place.has_left &= has_left(held);
+            }
+            None => {
+                let place = HeldPlace {
+                    granted: held.granted,
+                    has_left: has_left(held),
+                };
+                places.push(((key.client, held.gpu), place));
+            }
         }
     }
     places.sort_unstable_by_key(|(place, _)| *place);
@@ -196,7 +222,7 @@ impl Lately {
             seen: now,
             idle: None,
             asks: false,
-            phases: [None; 2],
+            phases: [None; KNOWN_PHASES],
             resumed: now,
             spell: None,
             work: None,
@@ -231,7 +257,8 @@ impl Lately {
         if length < SHORTEST_PHASE {
             return;
         }
-        self.phases = [Some(length), self.phases[0]];
+        self.phases.rotate_right(1);
+        self.phases[0] = Some(length);
         let spell = now.saturating_sub(length).saturating_sub(self.resumed);
         self.spell = Some(self.spell.map_or(spell, |before| (before + spell) / 2));
         self.resumed = now;
@@ -240,8 +267,15 @@ impl Lately {
     /// How long its idle phases last: the shorter one of the last two, so that a long one among short ones
     /// misleads once, and not for long.
     fn phase(&self) -> Option<Duration> {
-        let [last, before] = self.phases;
-        last.map(|last| before.map_or(last, |before| last.min(before)))
+        shorter_of_two(self.phases.iter().flatten())
+    }
+
+    /// How long the idle phase that it is in lasts: as those before which were longer than it is now, such as the
+    /// long ones between epochs of a program that also pauses between its steps. `None`: it has had none yet.
+    fn this_phase(&self) -> Option<Duration> {
+        let idle = self.idle.unwrap_or_default();
+        let longer = self.phases.iter().flatten().filter(|phase| **phase > idle);
+        shorter_of_two(longer).or_else(|| self.phase())
     }
 
     /// The part of the time in which it is at work in the long run; `None`: that is not known.
@@ -280,6 +314,11 @@ impl Lately {
         let old = (-since.as_secs_f64() / MEMORY.as_secs_f64()).exp();
         self.part = self.part * old + if busy { 1.0 - old } else { 0.0 };
     }
+}
+
+fn shorter_of_two<'a>(mut phases: impl Iterator<Item = &'a Duration>) -> Option<Duration> {
+    let last = *phases.next()?;
+    Some(phases.next().map_or(last, |before| last.min(*before)))
 }
 
 #[cfg(test)]

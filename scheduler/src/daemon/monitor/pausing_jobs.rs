@@ -26,6 +26,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(60);
 #[derive(Clone, Debug)]
 struct JobKind {
     bytes: u64,
+    /// It asks for that in so many parts, one behind the other.
+    parts: u64,
     /// The rounds: how long each pauses, and then works where it has the GPU for itself.
     rounds: Vec<(Duration, Duration)>,
 }
@@ -34,6 +36,7 @@ impl JobKind {
     fn new(gib: u64, rounds: usize, pause_ms: u32, work_ms: u32) -> JobKind {
         JobKind {
             bytes: gib * GIB,
+            parts: 1,
             rounds: vec![(pause_ms * MS, work_ms * MS); rounds],
         }
     }
@@ -44,6 +47,14 @@ impl JobKind {
 enum Doing {
     /// It has asked for room.
     Waits,
+    /// It has a part of its memory, and asks for the next.
+    Grows {
+        until: Duration,
+    },
+    /// Everybody on its GPU waits, so it makes room.
+    MakesRoom {
+        until: Duration,
+    },
     /// Its memory comes back.
     Restores {
         until: Duration,
@@ -62,6 +73,8 @@ struct SimulatedJob {
     round: usize,
     doing: Doing,
     gpu: Option<usize>,
+    /// What it has asked for and been granted.
+    granted: u64,
     /// Its memory is on its GPU.
     is_resident: bool,
     /// It is on its way to the host until then, by the order of this number.
@@ -110,12 +123,14 @@ fn ask(op: Op, task: u64, bytes: u64) -> Request {
 }
 
 impl Simulation {
-    /// These jobs on two GPUs of 24 GiB, which copy so many GiB a second.
-    fn new(jobs: Vec<JobKind>, gib_per_s: u64, evicts: bool) -> Simulation {
+    /// These jobs on so many GPUs of so many GiB, which copy so many GiB a second.
+    fn new(jobs: Vec<JobKind>, [gpus, gib]: [u32; 2], gib_per_s: u64, evicts: bool) -> Simulation {
         let mut rules = ServingRules::new(Policy::Mgb);
         rules.evicts = rules.evicts.filter(|_| evicts);
         rules.copy_speed = Speed::expected(16);
-        let gpus = (0..2).map(|index| test_gpu(index, 24 * GIB, GIB / 2)).collect();
+        let gpus = (0..gpus)
+            .map(|index| test_gpu(index, u64::from(gib) * GIB, GIB / 2))
+            .collect();
         let mut simulation = Simulation {
             broker: Broker::new(gpus, rules),
             activities: Activities::default(),
@@ -127,13 +142,14 @@ impl Simulation {
         };
         for (client, kind) in (1..).zip(jobs) {
             simulation.broker.arrive(client, client as u32);
-            let begin = ask(Op::Begin, 1, kind.bytes);
+            let begin = ask(Op::Begin, 1, kind.bytes / kind.parts);
             assert_eq!(simulation.broker.request(client, 0, begin, simulation.now), None);
             let job = SimulatedJob {
                 kind,
                 round: 0,
                 doing: Doing::Waits,
                 gpu: None,
+                granted: 0,
                 is_resident: false,
                 leaves: None,
                 busy_until: Duration::ZERO,
@@ -184,7 +200,7 @@ impl Simulation {
     fn step(&mut self, client: ClientId) -> bool {
         let now = self.now;
         let job = &self.jobs[&client];
-        let bytes = job.kind.bytes;
+        let bytes = job.granted;
         if let Some((_, number)) = job.leaves.filter(|(until, _)| now >= *until) {
             self.tell(client, Op::Swapped, 1, bytes);
             self.tell(client, Op::Obeyed, number.into(), bytes);
@@ -205,6 +221,21 @@ impl Simulation {
                     left: left - STEP.as_secs_f64() / sharing,
                 };
                 job.busy_until = now + LOOK_INTERVAL;
+            }
+            Doing::MakesRoom { until } if now >= until => {
+                self.tell(client, Op::Swapped, 1, bytes);
+                let job = self.job(client);
+                job.is_resident = false;
+                job.doing = Doing::Grows { until: now };
+                return true;
+            }
+            Doing::Grows { until } if now >= until && job.leaves.is_none() => {
+                let part = job.kind.bytes / job.kind.parts;
+                let bytes = if job.is_resident { part } else { bytes + part };
+                let grow = ask(Op::Grow, 1, bytes);
+                assert_eq!(self.broker.request(client, 0, grow, now), None);
+                self.job(client).doing = Doing::Waits;
+                return true;
             }
             Doing::Restores { until } if now >= until => self.work(client),
             Doing::Pauses { until } if now >= until && job.leaves.is_none() => {
@@ -262,29 +293,52 @@ impl Simulation {
             ..Snapshot::default()
         };
         for answer in self.broker.serve(&mut snapshot, now) {
-            let Reply::Granted { gpu, .. } = answer.reply else {
-                panic!("{answer:?}");
+            let gpu = match answer.reply {
+                Reply::Granted { gpu, .. } => gpu,
+                Reply::SwapOut { .. } => {
+                    let until = now + self.copying(self.jobs[&answer.client].granted);
+                    let job = self.job(answer.client);
+                    job.doing = Doing::MakesRoom { until };
+                    // Nobody looks whether its work is done until it comes back.
+                    job.busy_until = Duration::MAX;
+                    continue;
+                }
+                _ => panic!("{answer:?}"),
             };
-            let back = now + self.copying(self.jobs[&answer.client].kind.bytes);
+            let job = &self.jobs[&answer.client];
+            let part = job.kind.bytes / job.kind.parts;
+            let is_grown = job.granted + part >= job.kind.bytes;
+            let back = now + self.copying(if job.is_resident { 0 } else { job.granted });
             let job = self.job(answer.client);
             job.doing = match job.gpu {
-                Some(_) => Doing::Restores { until: back },
-                None => Doing::Pauses {
-                    until: now + job.kind.rounds[0].0,
-                },
+                Some(_) if job.granted >= job.kind.bytes => Doing::Restores { until: back },
+                _ => {
+                    job.granted += part;
+                    job.busy_until = now + 300 * MS;
+                    if is_grown {
+                        Doing::Pauses {
+                            until: now + job.kind.rounds[0].0,
+                        }
+                    } else {
+                        Doing::Grows {
+                            until: back + 30 * MS,
+                        }
+                    }
+                }
             };
-            if job.gpu.is_none() {
-                job.busy_until = now + 300 * MS;
-            }
             (job.gpu, job.is_resident) = (Some(gpu as usize), true);
             self.first_idle.get_or_insert(now + 300 * MS);
         }
         for order in self.broker.take_orders() {
             self.first_order.get_or_insert(now);
             assert!(matches!(order.order, Order::Evict { .. }), "{order:?}");
-            let leaves = now + self.copying(self.jobs[&order.client].kind.bytes) + LOOK_INTERVAL;
+            let leaves = now + self.copying(self.jobs[&order.client].granted) + LOOK_INTERVAL;
             let job = self.job(order.client);
-            if matches!(job.doing, Doing::Pauses { .. }) && job.is_resident {
+            let may = matches!(
+                job.doing,
+                Doing::Pauses { .. } | Doing::Grows { .. } | Doing::Waits
+            );
+            if may && job.is_resident {
                 job.leaves = Some((leaves, order.number));
             } else {
                 self.tell(order.client, Op::Obeyed, order.number.into(), 0);
@@ -294,7 +348,12 @@ impl Simulation {
 }
 
 fn outcomes(jobs: &[JobKind], gib_per_s: u64) -> (Outcome, Outcome) {
-    let [with, without] = [true, false].map(|evicts| Simulation::new(jobs.to_vec(), gib_per_s, evicts).run());
+    outcomes_on([2, 24], jobs, gib_per_s)
+}
+
+fn outcomes_on(gpus: [u32; 2], jobs: &[JobKind], gib_per_s: u64) -> (Outcome, Outcome) {
+    let [with, without] =
+        [true, false].map(|evicts| Simulation::new(jobs.to_vec(), gpus, gib_per_s, evicts).run());
     println!(
         "{gib_per_s} GiB/s: {:.1} s, {} evictions, {} GiB, the first after {:?}; --no-swap {:.1} s",
         with.seconds, with.evicted, with.gib_evicted, with.first_after, without.seconds
@@ -328,6 +387,20 @@ fn many_short_pauses_evict_hardly_anybody() {
     }
 }
 
+/// Eight jobs that train: each asks for its memory piece by piece, and has short host phases between its steps and a
+/// long one behind every fourth.
+#[test]
+fn training_jobs_that_pause_share_a_gpu() {
+    let steps = (0..12).map(|step| (if step % 4 == 3 { 4150 * MS } else { 150 * MS }, 20 * MS));
+    let kind = JobKind {
+        bytes: 9 * GIB,
+        parts: 15,
+        rounds: steps.collect(),
+    };
+    let (with, without) = outcomes_on([1, 16], &vec![kind; 8], 30);
+    assert!(with.seconds <= without.seconds / 2.0, "{with:?} {without:?}");
+}
+
 /// Where the jobs have as much work as the GPUs can do, memory that leaves gains little.
 #[test]
 fn jobs_that_fill_the_gpus_lose_nothing() {
@@ -359,6 +432,7 @@ fn mixes_take_no_longer_than_without_evictions() {
                 let rounds = (0..4).map(|_| (length(pause), length(work))).collect();
                 JobKind {
                     bytes: (2 + next(18)) * GIB,
+                    parts: 1,
                     rounds,
                 }
             })
