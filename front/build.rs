@@ -227,7 +227,7 @@ fn launch(function: &DriverFunction, stream: &str) -> Option<String> {
 /// What holds a function that gives a GPU work, as a statement over its arguments: launches, and copies and
 /// sets of one size, if they are large.
 fn pace(function: &DriverFunction, stream: &str) -> String {
-    let gpu = "crate::stream_activity::current_gpu";
+    let gpu = "crate::stream_activity::likely_gpu";
     let size = ["ByteCount", "N"]
         .iter()
         .find_map(|name| function.params.iter().position(|param| param.name == *name));

@@ -306,13 +306,13 @@ own! {
     }
 
     fn cuGraphLaunch(instance: usize, stream: Stream) |native| {
-        pace::before_launch(stream_activity::current_gpu);
+        pace::before_launch(stream_activity::likely_gpu);
         let code = graph_memory::run(instance, stream, || native(instance, stream));
         launched_instance(code, instance, stream)
     }
 
     fn cuGraphLaunch_ptsz(instance: usize, stream: Stream) |native| {
-        pace::before_launch(stream_activity::current_gpu);
+        pace::before_launch(stream_activity::likely_gpu);
         let code = graph_memory::run(instance, per_thread(stream), || native(instance, stream));
         launched_instance(code, instance, per_thread(stream))
     }

@@ -12,6 +12,15 @@ struct KernelTime {
     time: Duration,
 }
 
+/// What was measured of a group of launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// They took so long.
+    Time(Duration),
+    /// So long at most: the GPU waited for them for a part of it.
+    AtMost(Duration),
+}
+
 /// The times of kernels.
 pub(super) struct KernelTimes(Box<[Option<KernelTime>; PLACES]>);
 
@@ -32,8 +41,13 @@ impl KernelTimes {
     }
 
     /// A group of launches took so long together. Each of them is taken to have had its expected part of
-    /// that. What was measured may have pauses in it: so less counts at once, and more little by little.
-    pub(super) fn learn(&mut self, keys: &[u64], expected: Duration, took: Duration) {
+    /// that. What was measured may have pauses in it: so less counts at once, and more little by little, if
+    /// that was not known to have a pause in it.
+    pub(super) fn learn(&mut self, keys: &[u64], expected: Duration, measured: Measured) {
+        let (took, counts_if_more) = match measured {
+            Measured::Time(took) => (took, 0.25),
+            Measured::AtMost(took) => (took, 0.0),
+        };
         let part = if expected.is_zero() {
             1.0
         } else {
@@ -50,7 +64,7 @@ impl KernelTimes {
                     known.time = if seen < known.time {
                         seen
                     } else {
-                        known.time + (seen - known.time) / 4
+                        known.time + (seen - known.time).mul_f64(counts_if_more)
                     };
                 }
                 _ => {
@@ -72,15 +86,15 @@ mod tests {
     fn times_are_learned_from_groups() {
         let mut times = KernelTimes::new();
         assert_eq!(times.expected(7), None);
-        times.learn(&[7], Duration::ZERO, 400 * US);
+        times.learn(&[7], Duration::ZERO, Measured::Time(400 * US));
         assert_eq!(times.expected(7), Some(400 * US));
         // Less counts at once, and more a quarter at a time.
-        times.learn(&[7, 7], 800 * US, 400 * US);
+        times.learn(&[7, 7], 800 * US, Measured::Time(400 * US));
         assert_eq!(times.expected(7), Some(200 * US));
-        times.learn(&[7], 200 * US, 1000 * US);
+        times.learn(&[7], 200 * US, Measured::Time(1000 * US));
         assert_eq!(times.expected(7), Some(400 * US));
         // A new one in a group has an even part.
-        times.learn(&[7, 8], 400 * US, 300 * US);
+        times.learn(&[7, 8], 400 * US, Measured::Time(300 * US));
         assert_eq!(
             (times.expected(7), times.expected(8)),
             (Some(300 * US), Some(150 * US))
@@ -88,9 +102,19 @@ mod tests {
     }
 
     #[test]
+    fn a_time_with_a_pause_in_it_is_a_bound() {
+        let mut times = KernelTimes::new();
+        times.learn(&[7], Duration::ZERO, Measured::AtMost(5000 * US));
+        assert_eq!(times.expected(7), Some(5000 * US));
+        times.learn(&[7], 5000 * US, Measured::AtMost(50 * US));
+        times.learn(&[7], 50 * US, Measured::AtMost(9000 * US));
+        assert_eq!(times.expected(7), Some(50 * US));
+    }
+
+    #[test]
     fn a_program_of_many_kernels_takes_no_more_room() {
         let mut times = KernelTimes::new();
-        (1..100_000u64).for_each(|key| times.learn(&[key], Duration::ZERO, US));
+        (1..100_000u64).for_each(|key| times.learn(&[key], Duration::ZERO, Measured::Time(US)));
         let known = (1..100_000u64)
             .filter(|&key| times.expected(key).is_some())
             .count();

@@ -3,12 +3,13 @@
 //! hold cannot reach any more is over soon.
 //!
 //! Launches are gathered in groups, with an event behind each. A group that is done was in flight until then;
-//! the time between two events tells how long its kernels took.
+//! the time between two events tells how long its kernels took. Where the GPU waits for launches a group may be
+//! as long as the window: nothing is to be gained by a second one, and events cost the program time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::times::KernelTimes;
+use super::times::{KernelTimes, Measured};
 
 /// The device time that may be in flight.
 pub(super) const WINDOW: Duration = Duration::from_micros(200);
@@ -55,6 +56,8 @@ pub(super) struct LaunchWindow<E: Events> {
     last: Option<(E::Event, usize)>,
     /// Whether the last group that was closed was in flight as the next began.
     follows: bool,
+    /// The GPU had done the last group before the next began.
+    waits_for_launches: bool,
     /// Until then nothing is bounded: waiting has led to nothing.
     off_until: Option<Instant>,
 }
@@ -69,6 +72,7 @@ impl<E: Events> LaunchWindow<E> {
             times: KernelTimes::new(),
             last: None,
             follows: false,
+            waits_for_launches: false,
             off_until: None,
         }
     }
@@ -115,12 +119,15 @@ impl<E: Events> LaunchWindow<E> {
         self.open_stream = stream;
         if self.open.is_empty() {
             let last = self.groups.back().filter(|group| group.stream == stream);
-            self.follows = last.is_some_and(|group| !events.has_passed(group.event));
+            let is_last_done = last.map(|group| events.has_passed(group.event));
+            self.follows = is_last_done == Some(false);
+            self.waits_for_launches = is_last_done == Some(true);
         }
         self.open.push(key);
         // Of new ones two may be in flight: the second is measured behind the first.
         self.open_time += expected.unwrap_or(GROUP);
-        if self.open_time >= GROUP || self.open.len() == MAX_GROUP {
+        let most = if self.waits_for_launches { WINDOW } else { GROUP };
+        if self.open_time >= most || self.open.len() == MAX_GROUP {
             self.close(events);
         }
     }
@@ -151,11 +158,14 @@ impl<E: Events> LaunchWindow<E> {
             let Some(group) = self.groups.remove(at) else {
                 return;
             };
-            let before = self
-                .last
-                .filter(|(_, stream)| group.follows && *stream == group.stream);
+            let before = self.last.filter(|(_, stream)| *stream == group.stream);
             if let Some(took) = before.and_then(|(before, _)| events.between(before, group.event)) {
-                self.times.learn(&group.keys, group.expected, took);
+                let measured = if group.follows {
+                    Measured::Time(took)
+                } else {
+                    Measured::AtMost(took)
+                };
+                self.times.learn(&group.keys, group.expected, measured);
             }
             if let Some((before, _)) = self.last.replace((group.event, group.stream)) {
                 events.drop(before);
@@ -175,6 +185,7 @@ mod tests {
         /// When what was launched so far is done.
         done: Duration,
         longest: Duration,
+        events: u32,
     }
 
     impl OneQueue {
@@ -187,6 +198,7 @@ mod tests {
     impl Events for OneQueue {
         type Event = Duration;
         fn record(&mut self, _: usize) -> Option<Duration> {
+            self.events += 1;
             Some(self.done.max(self.now))
         }
         fn has_passed(&mut self, event: Duration) -> bool {
@@ -199,10 +211,10 @@ mod tests {
     }
 
     /// Launches these kernels by turns for a second; how much was in flight at most behind the first tenth,
-    /// and what part of the time the GPU had work.
-    fn run(keys: &[u64]) -> (Duration, f64) {
+    /// what part of the time the GPU had work, and how many launches there were for each event.
+    fn run(keys: &[u64]) -> (Duration, f64, f64) {
         let (mut gpu, mut window) = (OneQueue::default(), LaunchWindow::<OneQueue>::new());
-        let (mut work, began) = (Duration::ZERO, Instant::now());
+        let (mut work, mut launches, began) = (Duration::ZERO, 0.0, Instant::now());
         let end = Duration::from_secs(1);
         for &key in keys.iter().cycle() {
             while !window.admits(&mut gpu, began) {
@@ -218,14 +230,19 @@ mod tests {
             gpu.now += Duration::from_micros(2);
             window.launched(&mut gpu, 0, key);
             work += Duration::from_micros(key);
+            launches += 1.0;
         }
-        (gpu.longest, work.as_secs_f64() / gpu.now.as_secs_f64())
+        (
+            gpu.longest,
+            work.as_secs_f64() / gpu.now.as_secs_f64(),
+            launches / f64::from(gpu.events),
+        )
     }
 
     #[test]
     fn little_is_in_flight_and_the_gpu_has_work_all_the_time() {
         for keys in [&[5u64][..], &[20], &[90], &[150], &[3, 40, 7, 110]] {
-            let (longest, part) = run(keys);
+            let (longest, part, _) = run(keys);
             let most = WINDOW + 2 * GROUP;
             assert!(longest <= most, "{keys:?}: {longest:?} in flight");
             assert!(part > 0.97, "{keys:?}: work for {part} of the time");
@@ -233,8 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn where_the_gpu_waits_for_launches_events_are_few() {
+        let (longest, _, launches) = run(&[1]);
+        assert!(longest <= WINDOW, "{longest:?} in flight");
+        assert!(launches > 80.0, "an event for {launches} launches");
+    }
+
+    #[test]
     fn of_long_kernels_one_is_in_flight() {
-        let (longest, part) = run(&[1500]);
+        let (longest, part, _) = run(&[1500]);
         assert_eq!(longest, Duration::from_micros(1500));
         assert!(part > 0.99, "{part}");
     }
