@@ -1,14 +1,20 @@
 //! `mgb queue wait`.
 
+use std::time::Duration;
+
 use clap::Args;
 use mgb_command::exit::{self, CommandResult, Failure};
 use mgb_command::out;
-use mgb_queue::protocol::{JobFilter, ListedJob, Listing, Request};
+use mgb_queue::protocol::{Answer, JobFilter, ListedJob, Listing, Request};
 use mgb_queue::record::JobState;
+use mgb_stderr::say;
 
 use super::connect;
 use super::select::Which;
 use super::show;
+
+/// How long until who waits is told why no job is started.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Wait until jobs have ended: all that wait their turn or run now, unless some are named.
 #[derive(Debug, Args)]
@@ -53,12 +59,36 @@ pub fn tell_when_ended(filter: &JobFilter, as_json: bool, quiet: bool) -> Comman
 /// What came of these jobs, once they have ended. A service that ends meanwhile, for its node goes down or a
 /// newer MGB takes its place, is started anew.
 fn until_ended(filter: &JobFilter) -> Result<Listing, Failure> {
+    let own = filter.clone();
+    std::thread::spawn(move || tell_trouble(&own));
     let first = connect::ask(&Request::Wait(filter.clone()));
     let answer = match first {
         Err(failure) if failure.code == exit::NODE => connect::ask(&Request::Wait(filter.clone()))?,
         answer => answer?,
     };
     connect::told(answer)
+}
+
+/// Says on standard error why no job is started, as long as it is so: who waits would not learn it otherwise.
+fn tell_trouble(filter: &JobFilter) {
+    let mut told: Option<String> = None;
+    loop {
+        std::thread::sleep(TROUBLE_INTERVAL);
+        // A service that has ended is for who waits to start again.
+        let Ok(Some(mut service)) = connect::running() else {
+            continue;
+        };
+        let Ok(Answer::Listing(listing)) = service.ask(&Request::List(filter.clone())) else {
+            continue;
+        };
+        if listing.trouble != told {
+            match &listing.trouble {
+                Some(trouble) => say!("mgb queue: no job is started: {trouble}"),
+                None => say!("mgb queue: jobs are started again"),
+            }
+        }
+        told = listing.trouble;
+    }
 }
 
 /// Refuses a filter that means no job.

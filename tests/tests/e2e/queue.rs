@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mgb_tests::built;
@@ -269,7 +269,17 @@ fn a_job_that_cannot_be_started_stops_no_other() {
     let trouble = queue.listing()["trouble"].clone();
     let trouble = trouble.as_str().unwrap_or_default();
     assert!(trouble.contains(&format!("job {broken}")), "{trouble}");
+    let mut waits = queue.command(&["queue", "wait", &broken]);
+    let mut waits = waits.stderr(Stdio::piped()).spawn().expect("mgb runs");
+    let mut told = String::new();
+    let errors = waits.stderr.take().expect("it is piped");
+    BufReader::new(errors).read_line(&mut told).expect("it is text");
+    assert!(
+        told.starts_with("mgb queue: no job is started: ") && told.contains(&format!("job {broken}")),
+        "{told}"
+    );
     queue.mgb(&["queue", "cancel", &broken]).success();
+    assert_eq!(waits.wait().expect("it ends").code(), Some(1));
     queue.until(&broken, "cancelled");
 }
 
