@@ -88,7 +88,7 @@ def speed(trial):
 def batch(trial, gpus):
     """Jobs of which one fits on a GPU."""
     jobs = trial.folder / "jobs.txt"
-    line = " ".join(str(word) for word in [trial.example("pauses"), *JOB])
+    line = " ".join(str(word) for word in [trial.example("pauses"), *trial.arguments.job])
     jobs.write_text(f"{line}\n" * trial.arguments.jobs * gpus)
     seconds = {}
     for name, options in (("evicting", []), ("--no-swap", ["--no-swap"])):
@@ -112,6 +112,7 @@ def main():
     trial = Trial("eviction", __doc__, lambda parser: (
         parser.add_argument("--runs", type=int, default=3, help="measurements of the speed (default 3)"),
         parser.add_argument("--mib", type=int, default=16384, help="MiB that leave and come back (default 16384)"),
+        parser.add_argument("--job", type=int, nargs=5, default=JOB, help="its MiB, rounds, ms of a pause, steps and blocks"),
         parser.add_argument("--jobs", type=int, default=6, help="jobs a GPU in the batch (default 6)"),
         parser.add_argument("--room", type=float, default=20.0, help="GiB of each GPU (default 20)")))
     gpus = len(Nvml().gpus)

@@ -64,14 +64,16 @@ def main():
         parser.add_argument("--gib", type=float, default=7.0, help="GiB of each model's training state (default 7: 8 with the rest)"),
         parser.add_argument("--steps", type=int, default=12, help="steps of each (default 12)"),
         parser.add_argument("--pause", type=float, default=4.0, help="seconds of a pause after every fourth step (default 4)"),
-        parser.add_argument("--room", type=float, default=16.0, help="GiB of the GPU (default 16)")))
+        parser.add_argument("--room", type=float, default=16.0, help="GiB of the GPU (default 16)"),
+        parser.add_argument("--waiting", action="store_true", help="also without evictions, and what they gain")))
     if importlib.util.find_spec("torch") is None:
         trial.check("PyTorch: not on this machine, left out", True)
         trial.finish()
     asked = trial.arguments
-    at_once = max(1, int(Nvml().free(0) / GIB / (asked.gib + 2)))
+    visible = {"CUDA_VISIBLE_DEVICES": asked.gpu or "0"}
+    at_once = max(1, int(Nvml().free(int(asked.gpu or 0)) / GIB / (asked.gib + 2)))
     jobs = [command(trial, seed, asked.steps, asked.pause) for seed in range(asked.jobs)]
-    alone = trial.environment(CUDA_VISIBLE_DEVICES="0", CUBLAS_WORKSPACE_CONFIG=":4096:8")
+    alone = trial.environment(**visible, CUBLAS_WORKSPACE_CONFIG=":4096:8")
     reference, began = [], time.monotonic()
     for first in range(0, asked.jobs, at_once):
         group = [[*words[:-1], 0] for words in jobs[first:first + at_once]]
@@ -80,8 +82,8 @@ def main():
         trial.check(f"natively, {len(group)} with room for all: they end", not wrong, wrong[:1] or None)
     natively = time.monotonic() - began
     trial.ballast(asked.room * GIB, gpu=0)
-    trial.mgbd(CUDA_VISIBLE_DEVICES="0")
-    environment = trial.front(CUDA_VISIBLE_DEVICES="0", CUBLAS_WORKSPACE_CONFIG=":4096:8")
+    trial.mgbd(**visible)
+    environment = trial.front(**visible, CUBLAS_WORKSPACE_CONFIG=":4096:8")
     began = time.monotonic()
     lines, wrong = together(trial, jobs, environment)
     seconds, counts = time.monotonic() - began, trial.status()["counts"]
@@ -93,6 +95,15 @@ def main():
     trial.check("memory was evicted", counts["evicted"] > 0, {"failed": counts["evictions_failed"]})
     suspended(trial, environment, reference[0])
     trial.stop_mgbd()
+    if asked.waiting:
+        trial.mgbd(options=["--no-swap"], **visible)
+        began = time.monotonic()
+        lines, wrong = together(trial, jobs, environment)
+        waiting = time.monotonic() - began
+        trial.check("without evictions: all end, with the same losses", lines == reference, wrong[:1] or None)
+        trial.check("time without evictions over that with them", waiting / seconds >= 2.2,
+                    {"bar": 2.2, "gain": round(waiting / seconds, 2), "seconds": [round(waiting, 1), round(seconds, 1)]})
+        trial.stop_mgbd()
     trial.finish()
 
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """An interactive program beside batch programs on one GPU, in every way of sharing it: the milliseconds from its launches until
 it has synchronised (p50, p99, worst), and what the batch programs get done meanwhile. `--hardware` compares what the GPU and
-MPS can do by themselves."""
+MPS can do by themselves. `--launches` measures what launches of a batch program cost while a latency program is there."""
 
 import json
+import statistics
 import subprocess
 import sys
 import time
 
-from trial import Trial
+from trial import Trial, kill_group
 
 KINDS = {"products": ["products"], "training": ["training"], "sweeps": ["sweeps"], "short": ["short"],
          "blocks20": ["blocks20"], "blocks2000": ["blocks2000"], "tiny": ["tiny"],
@@ -92,7 +93,7 @@ def classes(trial, seconds):
     """The interactive program as one that others wait for, beside batch programs under MGB."""
     rows = {}
 
-    def cell(row, way, kinds, rebuilt, latency, interactive=True):
+    def cell(row, way, kinds, rebuilt, latency, interactive=True, seconds=seconds):
         folder = trial.prefix / "benches" / ("mgb" if rebuilt else "plain")
         environment = trial.environment(MGB="require") if rebuilt else trial.front()
         time_s = ["--seconds", seconds]
@@ -113,7 +114,8 @@ def classes(trial, seconds):
             if reserve == trial.arguments.reserves[0]:
                 for kind in KINDS["all three"] + ["short", "blocks20", "blocks2000", "tiny"]:
                     cell(f"{kind} without", name, [kind], rebuilt, False, interactive=False)
-                cell("all three without", name, KINDS["all three"], rebuilt, False, interactive=False)
+                # Shares are probed for some seconds before they are mended.
+                cell("all three without", name, KINDS["all three"], rebuilt, False, interactive=False, seconds=max(seconds, 11))
             for row, kinds in KINDS.items():
                 if time.monotonic() - trial.start < trial.arguments.limit - 20:
                     cell(row, name, kinds, rebuilt, True)
@@ -121,13 +123,50 @@ def classes(trial, seconds):
     trial.result["rows"] = rows
 
 
+def launches(trial):
+    """What 100,000 launches of a batch program cost beside a latency program that has next to no work, over what they cost
+    alone, in turns."""
+    trial.mgbd()
+    for name, folder, environment in (("rebuilt", "mgb", trial.environment(MGB="require")), ("front", "plain", trial.front())):
+        program = trial.prefix / "benches" / folder
+        seen = {False: [], True: []}
+        for turn in range(2 * trial.arguments.runs):
+            is_beside = turn % 4 in (1, 2)
+            if is_beside:
+                other = trial.spawn([program / "interactive", "--seconds", 60, "--period", 500],
+                                    environment | {"MGB_CLASS": "latency"}, stdin=subprocess.PIPE)
+                other.stdout.readline()
+                other.stdin.write("\n")
+                other.stdin.flush()
+            done = trial.run([program / "overhead", "launches"], environment)
+            if is_beside:
+                kill_group(other)
+                other.wait()
+                trial.running.remove(other)
+                trial.until(lambda: not trial.status()["tasks"])
+            if done["code"] != 0:
+                trial.check(f"{name}: launches", False, done)
+                return
+            seen[is_beside].append(int(done["stdout"].split()[1]) / 1e6)
+        alone, beside = statistics.median(seen[False]), statistics.median(seen[True])
+        trial.check(f"{name}: launches beside a latency program over those alone", beside / alone <= 1.03,
+                    {"bar": 1.03, "ratio": round(beside / alone, 3), "ms": [round(each, 1) for each in (beside, alone)]})
+    trial.stop_mgbd()
+
+
 def main():
     trial = Trial("latency", __doc__, lambda parser: (
         parser.add_argument("--hardware", action="store_true", help="what GPU and MPS do by themselves"),
+        parser.add_argument("--launches", action="store_true", help="what launches cost beside a latency program"),
+        parser.add_argument("--runs", type=int, default=7, help="pairs of measurements of launches (default 7)"),
         parser.add_argument("--reserves", type=int, nargs="*", default=[10, 0], help="values of --latency-reserve"),
         parser.add_argument("--seconds", type=float, default=2.5, help="how long each is measured")))
     if trial.arguments.hardware:
+        trial.name = "latency-hardware"
         hardware(trial, trial.arguments.seconds)
+    elif trial.arguments.launches:
+        trial.name = "latency-launches"
+        launches(trial)
     else:
         classes(trial, trial.arguments.seconds)
     trial.finish()

@@ -30,6 +30,7 @@ class Trial:
                             help="folder with bin/mgb (default: found above this script)")
         parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the results")
         parser.add_argument("--limit", type=float, default=540, help="seconds after which the trial gives up")
+        parser.add_argument("--gpu", help="the only GPU that it uses, by its number (default: all, or what it needs)")
         add_arguments(parser)
         self.arguments = parser.parse_args()
         self.name = name
@@ -59,6 +60,8 @@ class Trial:
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("MGB", "SOFTGPU", "CUDA_MPS")) and k != "CUDA_VISIBLE_DEVICES"}
         environment["MGB_SOCKET"] = str(self.folder / "mgbd.sock")
+        if self.arguments.gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = self.arguments.gpu
         # The bundle has CUDA's runtime in lib/, a staged prefix has it in cuda/.
         candidates = (self.prefix / "lib", self.prefix / "cuda/lib64", "/usr/local/cuda/lib64")
         libraries = [str(p) for p in candidates if (pathlib.Path(p) / "libcudart.so.13").exists()]
