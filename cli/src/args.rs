@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status, stop_mgbd,
-    suspend, why,
+    batch, bench, demo, doctor, drain, explain, manual, metrics, quota, relocate, run, start_mgbd, status,
+    stop_mgbd, suspend, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -22,9 +22,10 @@ Start here:
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
+  mgb metrics                   serve metrics of the node to Prometheus
   mgb why PID                   see why a program waits, is held, or runs where it does
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
-  mgb move PID GPU              have a running program go on, on another GPU
+  mgb move PID GPU              move a running program to another GPU
   mgb drain GPU                 keep new programs off a GPU until `mgb drain GPU --end`
   mgb stop                      stop mgbd; programs that run go on
   mgb doctor ./app              see what works here, what does not, and what to do about it
@@ -76,10 +77,11 @@ pub enum Command {
     Batch(batch::Args),
     Status(status::Args),
     Why(why::Args),
+    Metrics(metrics::Args),
     Quota(quota::Args),
     Suspend(suspend::Suspend),
     Resume(suspend::Resume),
-    /// Have a running program go on, on another GPU.
+    /// Move a running program to another GPU.
     #[command(name = "move")]
     Move(relocate::Args),
     Drain(drain::Args),

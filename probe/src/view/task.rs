@@ -144,6 +144,13 @@ pub enum PacedFor {
     Unknown,
 }
 
+impl PacedFor {
+    /// Whether launches are held, and not only bounded.
+    pub fn is_hold(self) -> bool {
+        matches!(self, PacedFor::LatencyWork | PacedFor::Share)
+    }
+}
+
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
