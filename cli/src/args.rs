@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, queue, quota, relocate, run, start_mgbd, status,
-    stop_mgbd, suspend, why,
+    batch, bench, demo, doctor, drain, explain, manual, metrics, queue, quota, relocate, run, start_mgbd,
+    status, stop_mgbd, suspend, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -24,9 +24,10 @@ Start here:
   mgb submit -- ./app           the same in a queue that outlives the terminal
   mgb queue                     see it
   mgb status                    see who holds what
+  mgb metrics                   serve metrics of the node to Prometheus
   mgb why PID                   see why a program waits, is held, or runs where it does
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
-  mgb move PID GPU              have a running program go on, on another GPU
+  mgb move PID GPU              move a running program to another GPU
   mgb drain GPU                 keep new programs off a GPU until `mgb drain GPU --end`
   mgb stop                      stop mgbd; programs that run go on
   mgb doctor ./app              see what works here, what does not, and what to do about it
@@ -80,10 +81,11 @@ pub enum Command {
     Queue(queue::QueueArgs),
     Status(status::Args),
     Why(why::Args),
+    Metrics(metrics::Args),
     Quota(quota::Args),
     Suspend(suspend::Suspend),
     Resume(suspend::Resume),
-    /// Have a running program go on, on another GPU.
+    /// Move a running program to another GPU.
     #[command(name = "move")]
     Move(relocate::Args),
     Drain(drain::Args),

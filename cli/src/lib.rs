@@ -20,6 +20,8 @@ mod deadline;
 mod demo;
 mod doctor;
 mod drain;
+#[cfg(test)]
+mod example;
 mod explain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -28,6 +30,7 @@ mod legacy;
 mod manual;
 mod markup;
 mod measure;
+mod metrics;
 mod nvcc;
 mod parallel;
 mod policy;
@@ -97,6 +100,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Queue(args) => ("mgb queue", queue::run(&args)),
         Command::WatchJob(args) => ("mgb watch-job", queue::watch_job(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
+        Command::Metrics(args) => ("mgb metrics", metrics::run(&args)),
         Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),
         Command::Doctor(args) => ("mgb doctor", doctor::run(&args)),

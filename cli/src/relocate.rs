@@ -25,7 +25,7 @@ is no such GPU, 3 if no mgbd answers.";
 /// Between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Have a running program go on, on another GPU.
+/// Move a running program to another GPU.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {

@@ -1,10 +1,15 @@
 //! `mgb status`: the GPUs, the tasks that hold room on them, and those that wait.
 
 mod cluster;
+mod columns;
+mod gpus;
+mod ordered;
+mod queue;
 mod render;
 mod tasks;
 
-pub use render::kind;
+use columns::Width;
+pub use queue::reason;
 pub use tasks::latency_cells;
 
 use mgb_command::daemon;
@@ -19,6 +24,9 @@ pub struct Args {
     /// Print mgbd's view of the node as JSON.
     #[arg(long)]
     json: bool,
+    /// Show all columns: headroom, contexts, overhead, warps, peaks, shares, classes, deadlines and notes too.
+    #[arg(long, conflicts_with_all = ["json", "cluster"])]
+    wide: bool,
     /// Show the nodes of this Slurm cluster: what each has last told Slurm of its GPUs.
     #[arg(long)]
     cluster: bool,
@@ -49,7 +57,8 @@ pub fn run(args: &Args) -> CommandResult {
         // The view is a versioned document of mgbd's own; what else would a script want?
         out::print(&out::json(&view).code(exit::NODE)?);
     } else {
-        out::print(&render::text(&view));
+        let width = if args.wide { Width::Wide } else { Width::Narrow };
+        out::print(&render::text(&view, width));
     }
     Ok(exit::OK)
 }

@@ -53,10 +53,7 @@ fn sentence(view: Option<&NodeView>, pid: u32) -> String {
     let Some(wait) = view.queue.iter().find(|wait| wait.pid == pid) else {
         return "waits for mgbd: `mgb status`".to_owned();
     };
-    let kind = status::kind(wait);
-    let why = kind
-        .split_once(", ")
-        .map_or(String::new(), |(_, why)| format!(" ({why})"));
+    let why = status::reason(wait).map_or(String::new(), |why| format!(" ({why})"));
     format!(
         "waits for {} of GPU memory{why}: `mgb status` says who has it",
         Bytes(wait.bytes)

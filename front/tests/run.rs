@@ -172,7 +172,7 @@ fn tasks_have_the_names_of_their_programs() {
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(said.next().unwrap().unwrap(), "0");
-    let status = run(&mut node.mgb(&["status"])).success();
+    let status = run(&mut node.mgb(&["status", "--wide"])).success();
     assert!(status.contains("  python3 train.py\n"), "{status}");
     let head = ["expected", "reserved", "held", "peak"];
     assert!(head.iter().all(|column| status.contains(column)), "{status}");

@@ -97,6 +97,12 @@ impl Ledger {
         self.charges[gpu]
     }
 
+    /// Bytes of tasks on the GPU that are in host memory.
+    pub fn evicted_of(&self, gpu: usize) -> u64 {
+        let there = self.tasks.values().filter(|held| held.gpu == gpu);
+        there.map(|held| held.evicted).fold(0, u64::saturating_add)
+    }
+
     /// Bytes not charged.
     pub fn room(&self, gpu: usize) -> u64 {
         self.gpus[gpu]

@@ -119,19 +119,10 @@ mod tests {
             gpu,
             driver_free_bytes: free,
             reserved_bytes: 30,
-            headroom_bytes: 0,
             resident_bytes: 20,
             contexts_bytes: 5,
-            overhead_bytes: 0,
-            reclaiming_bytes: 0,
-            foreign_bytes: 0,
-            warps_charged: 0,
             processes: 1,
-            idle: Vec::new(),
-            launches_in_flight: 0,
-            drained: false,
-            fails: None,
-            lost: false,
+            ..GpuView::default()
         };
         let wait = WaitView {
             over_quota: false,

@@ -1,89 +1,70 @@
-//! The table of tasks, whose columns are those that say something of any of them.
+//! The table of tasks that hold room.
 
 use mgb_command::table::{Table, span};
 use mgb_probe::byte_size::Bytes;
-use mgb_probe::view::{Lack, TaskState, TaskView};
+use mgb_probe::view::{Lack, PacedFor, TaskState, TaskView};
 use mgb_probe::{Bursts, Class};
 
+use super::columns::{Column, Width, table};
 use crate::user;
 
-/// A column of the table.
-struct Column {
-    head: &'static str,
-    is_number: bool,
-    is_shown: bool,
-    cell: fn(&TaskView) -> String,
+fn numbers(head: &'static str, cell: fn(&TaskView) -> String) -> Column<'static, TaskView> {
+    Column::numbers(head, cell)
 }
 
-impl Column {
-    /// A column that is there in any case.
-    fn new(head: &'static str, is_number: bool, cell: fn(&TaskView) -> String) -> Column {
-        Column {
-            head,
-            is_number,
-            is_shown: true,
-            cell,
-        }
-    }
-
-    /// The same where any task asks for it.
-    fn if_any(self, tasks: &[TaskView], says: fn(&TaskView) -> bool) -> Column {
-        Column {
-            is_shown: tasks.iter().any(says),
-            ..self
-        }
-    }
+fn words(head: &'static str, cell: fn(&TaskView) -> String) -> Column<'static, TaskView> {
+    Column::words(head, cell)
 }
 
 /// Tasks with what is known of them.
-pub(super) fn tasks(tasks: &[TaskView]) -> Table {
+pub(super) fn tasks(tasks: &[TaskView], width: Width) -> Table {
     // What is reclaiming is nobody's any more.
     let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
     let are_several = user::are_several(living.map(|task| task.uid));
+    let if_any = |column: Column<'static, TaskView>, says: fn(&TaskView) -> bool| {
+        column.wide_if_any(width, tasks, says)
+    };
     let has_deadline = |task: &TaskView| task.deadline_ms.is_some();
+    let has_latency = |task: &TaskView| task.latency.is_some();
     let columns = [
-        Column::new("gpu", true, |task| task.gpu.to_string()),
-        Column::new("pid", true, |task| task.pid.to_string()),
-        Column {
-            is_shown: are_several,
-            ..Column::new("user", false, user_of)
-        },
-        Column::new("class", false, |task| task.class.name().to_owned())
-            .if_any(tasks, |task| task.class == Class::Latency),
-        Column::new("state", false, |task| state_of(task).to_owned()),
-        Column::new("expected", true, |task| expected(task.expected_bytes)),
-        Column::new("reserved", true, |task| Bytes(task.reserved_bytes).to_string()),
-        Column::new("held", true, |task| Bytes(task.held_bytes).to_string()),
-        Column::new("peak", true, |task| Bytes(task.peak_bytes).to_string()),
-        Column::new("in host", true, |task| expected(task.evicted_bytes))
-            .if_any(tasks, |task| task.evicted_bytes > 0),
-        Column::new("warps", true, |task| task.warps.to_string()),
-        Column::new("age", true, |task| span(task.age_ms)),
-        Column::new("paused", true, |task| span(task.paused_ms)).if_any(tasks, |task| task.paused_ms > 0),
-        Column::new("time", false, time_of).if_any(tasks, |task| task.most_time_ms.is_some()),
-        Column::new("due in", true, |task| due_of(task).0).if_any(tasks, has_deadline),
-        Column::new("ends in", true, |task| due_of(task).1).if_any(tasks, has_deadline),
-        Column::new("speed", true, speed_of).if_any(tasks, |task| task.speed.is_some()),
-        Column::new("share", true, share_of).if_any(tasks, |task| task.share.is_some()),
-        Column::new("p50", true, |task| latency_of(task)[0].clone())
-            .if_any(tasks, |task| task.latency.is_some()),
-        Column::new("p99", true, |task| latency_of(task)[1].clone())
-            .if_any(tasks, |task| task.latency.is_some()),
-        Column::new("note", false, note_of).if_any(tasks, |task| !task.lacks.is_empty()),
-        Column::new("task", false, |task| task.label.clone()),
+        numbers("gpu", |task| task.gpu.to_string()),
+        numbers("pid", |task| task.pid.to_string()),
+        words("user", user_of).shown_if(are_several),
+        if_any(words("class", |task| task.class.name().to_owned()), |task| {
+            task.class == Class::Latency
+        }),
+        words("state", state_and_notes),
+        numbers("expected", |task| expected(task.expected_bytes)).wide(width),
+        numbers("reserved", |task| Bytes(task.reserved_bytes).to_string()),
+        numbers("held", |task| Bytes(task.held_bytes).to_string()),
+        numbers("peak", |task| Bytes(task.peak_bytes).to_string()).wide(width),
+        if_any(numbers("in host", |task| expected(task.evicted_bytes)), |task| {
+            task.evicted_bytes > 0
+        }),
+        numbers("warps", |task| task.warps.to_string()).wide(width),
+        numbers("age", |task| span(task.age_ms)),
+        if_any(numbers("paused", |task| span(task.paused_ms)), |task| {
+            task.paused_ms > 0
+        }),
+        if_any(words("time", time_of), |task| task.most_time_ms.is_some()),
+        if_any(numbers("due in", |task| due_of(task).0), has_deadline),
+        if_any(numbers("ends in", |task| due_of(task).1), has_deadline),
+        if_any(numbers("speed", speed_of), |task| task.speed.is_some()),
+        if_any(numbers("share", share_of), |task| task.share.is_some()),
+        if_any(numbers("p50", |task| latency_of(task)[0].clone()), has_latency),
+        if_any(numbers("p99", |task| latency_of(task)[1].clone()), has_latency),
+        if_any(words("note", note_of), |task| !task.lacks.is_empty()),
+        words("task", |task| task.label.clone()),
     ];
-    let shown: Vec<&Column> = columns.iter().filter(|column| column.is_shown).collect();
-    let head: Vec<&str> = shown.iter().map(|column| column.head).collect();
-    let numbers: Vec<&str> = shown
-        .iter()
-        .filter(|column| column.is_number)
-        .map(|column| column.head)
-        .collect();
-    let mut table = Table::new(&head, &numbers);
-    for task in tasks {
-        table.row(shown.iter().map(|column| (column.cell)(task)));
-    }
-    table
+    table(&columns, tasks)
+}
+
+/// What a task does, whether its launches are held now, and whether it has had its memory for too long.
+fn state_and_notes(task: &TaskView) -> String {
+    let is_held = task.pace.is_some_and(PacedFor::is_hold);
+    let held = if is_held { ", launches held" } else { "" };
+    let late = if task.is_late() { ", late" } else { "" };
+    format!("{}{held}{late}", state_of(task))
 }
 
 fn state_of(task: &TaskView) -> &'static str {
@@ -107,11 +88,6 @@ fn user_of(task: &TaskView) -> String {
         TaskState::Reclaiming => "-".to_owned(),
         _ => user::name(task.uid),
     }
-}
-
-/// What says when things are due, where anything is.
-pub(super) fn due_head(is_any: bool) -> &'static [&'static str] {
-    if is_any { &["due in", "ends in"] } else { &[] }
 }
 
 /// How long until a result is wanted, negative once that has passed, and until it is expected.

@@ -23,7 +23,7 @@ pub(super) fn reasons(view: &NodeView, queue: &str, wait: &WaitView) -> Vec<Reas
     match kept_back(wait) {
         Some(why) => texts.push(why),
         None => {
-            texts.extend(waits_for(wait));
+            texts.extend(waits_for(view, wait));
             texts.extend(candidates(view, wait).map(|gpu| room(view, gpu, wait)));
             texts.extend(behind(view, queue, wait));
         }
@@ -61,7 +61,7 @@ fn kept_back(wait: &WaitView) -> Option<String> {
     })
 }
 
-fn waits_for(wait: &WaitView) -> Option<String> {
+fn waits_for(view: &NodeView, wait: &WaitView) -> Option<String> {
     Some(match wait.waits_for? {
         WaitsFor::RoomGathers(gpu) => {
             format!("it has waited so long that room gathers for it on GPU {gpu}, where nobody new begins")
@@ -79,6 +79,17 @@ fn waits_for(wait: &WaitView) -> Option<String> {
                 .to_owned()
         }
         WaitsFor::OthersGpus => "the GPUs that it could go to are kept for others (`mgb quota`)".to_owned(),
+        WaitsFor::OwnGpu => {
+            "it is to have a GPU for itself, and others are on every GPU that it could go to".to_owned()
+        }
+        WaitsFor::KeptAlone => {
+            "tasks that have a GPU for themselves are on the GPUs where it would fit, until they end".to_owned()
+        }
+        WaitsFor::GathersFor(pid) => {
+            let label = view.queue.iter().find(|other| other.pid == pid);
+            let other = named(pid, label.map_or("", |other| &other.label));
+            format!("where it would fit, room gathers for {other}, which has waited for longer")
+        }
         WaitsFor::Unknown => "for a reason that this mgb does not know".to_owned(),
     })
 }
@@ -93,15 +104,7 @@ fn candidates<'a>(view: &'a NodeView, wait: &WaitView) -> impl Iterator<Item = &
 /// How much room there is, and who has the rest.
 fn room(view: &NodeView, gpu: &GpuView, wait: &WaitView) -> String {
     let index = gpu.gpu.index;
-    let taken = [
-        gpu.reserved_bytes,
-        gpu.headroom_bytes,
-        gpu.contexts_bytes,
-        gpu.reclaiming_bytes,
-    ];
-    let taken = taken.into_iter().fold(0, u64::saturating_add);
-    let free = gpu.gpu.usable_bytes.saturating_sub(taken);
-    let free = gpu.driver_free_bytes.map_or(free, |driver| driver.min(free));
+    let free = gpu.free_bytes();
     let mut text = format!(
         "GPU {index}: {} of {} free",
         Bytes(free),

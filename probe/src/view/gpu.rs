@@ -46,9 +46,31 @@ pub struct GpuView {
     /// Where half of its places for processes are taken or more: those that no task runs in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<IdleView>,
+    /// Of tasks there, what is in host memory.
+    #[serde(default)]
+    pub evicted_bytes: u64,
+    /// Milliseconds in which programs under MGB had work there since mgbd's start, as it has sampled.
+    #[serde(default)]
+    pub busy_ms: u64,
+    /// The part of the last seconds in which they had, in thousandths; `None`: an earlier mgbd does not say.
+    #[serde(default)]
+    pub load: Option<u32>,
 }
 
 impl GpuView {
+    /// Bytes that nobody has: neither tasks, contexts and dead processes, nor by the driver's word any other.
+    pub fn free_bytes(&self) -> u64 {
+        let taken = [
+            self.reserved_bytes,
+            self.headroom_bytes,
+            self.contexts_bytes,
+            self.reclaiming_bytes,
+        ];
+        let taken = taken.into_iter().fold(0, u64::saturating_add);
+        let free = self.gpu.usable_bytes.saturating_sub(taken);
+        self.driver_free_bytes.map_or(free, |driver| driver.min(free))
+    }
+
     /// Whether it takes nobody since it fails, and not only since a person wants that.
     pub fn is_failing(&self) -> bool {
         self.drained && self.fails.is_some()

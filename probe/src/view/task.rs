@@ -118,6 +118,9 @@ pub struct TaskView {
     /// The part that was due to its process, where for seconds that got less than half of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_due: Option<u32>,
+    /// Its process's job, as `MGB_JOB` says it; `None`: it has none, or is another user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 impl TaskView {
@@ -139,6 +142,13 @@ pub enum PacedFor {
     Bound,
     /// What a newer mgbd says in a word that is not known here.
     Unknown,
+}
+
+impl PacedFor {
+    /// Whether launches are held, and not only bounded.
+    pub fn is_hold(self) -> bool {
+        matches!(self, PacedFor::LatencyWork | PacedFor::Share)
+    }
 }
 
 /// A request that waits.
@@ -213,6 +223,12 @@ pub enum WaitsFor {
     SwapQuota,
     /// The GPUs that it could go to are kept for others than its user.
     OthersGpus,
+    /// It is to have a GPU for itself, and others are on all that it could go to.
+    OwnGpu,
+    /// Tasks that have a GPU for themselves are on those where it would fit.
+    KeptAlone,
+    /// Where it would fit, room gathers for a request of this process, which has waited for longer.
+    GathersFor(u32),
     /// What a newer mgbd says in a word that is not known here.
     Unknown,
 }

@@ -74,7 +74,7 @@ fn a_program_says_in_its_source_that_others_wait_for_it() {
         wait::until("it is a latency program", || {
             (task_of(&node, process.pid())?.class == Class::Latency).then_some(())
         });
-        let status = run(&mut node.mgb(&["status"])).success();
+        let status = run(&mut node.mgb(&["status", "--wide"])).success();
         assert!(status.contains("latency"), "{status}");
         let until = node.write("until", "");
         let ended = process.end();
@@ -171,7 +171,7 @@ fn people_see_how_long_bursts_take_and_for_whom_others_are_held() {
         task_of(&node, batch.pid()).filter(|task| task.paused_ms > 0)
     });
     assert!(held.latency.is_none() && held.pace.is_some(), "{held:?}");
-    let status = run(&mut node.mgb(&["status"])).success();
+    let status = run(&mut node.mgb(&["status", "--wide"])).success();
     for head in ["p50", "p99", "note", "no MPS"] {
         assert!(status.contains(head), "{head}: {status}");
     }

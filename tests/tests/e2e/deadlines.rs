@@ -126,7 +126,7 @@ fn a_deadline_is_shown_while_a_program_runs_and_waits() {
         (7_000_000..=7_200_000).contains(&due[0]) && due[1] <= 0,
         "{due:?}"
     );
-    let status = run(&mut node.mgb(&["status"])).success();
+    let status = run(&mut node.mgb(&["status", "--wide"])).success();
     assert_eq!(status.matches("due in").count(), 2, "{status}");
     let status = run(&mut node.mgb(&["status", "--json"])).success();
     assert!(status.contains("\"deadline_ms\": "), "{status}");

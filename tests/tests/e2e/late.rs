@@ -64,8 +64,10 @@ fn who_is_late_is_shown_and_told_of_once_and_goes_on_also_under_the_next_mgbd() 
             .count()
     };
     wait::until("the log tells of it", || (told() == 1).then_some(()));
-    let status = run(&mut node.mgb(&["status"])).success();
+    let status = run(&mut node.mgb(&["status", "--wide"])).success();
     assert!(status.contains(" of 1.0 s, late  "), "{status}");
+    let status = run(&mut node.mgb(&["status"])).success();
+    assert!(status.contains("running, late  "), "{status}");
     let status = run(&mut node.mgb(&["status", "--json"])).success();
     assert!(status.contains("\"most_time_ms\": 1000"), "{status}");
     let quota = run(&mut node.mgb(&["quota"])).success();

@@ -42,6 +42,7 @@ mod late;
 mod latency_memory;
 mod legacy;
 mod many_uids;
+mod metrics;
 mod movable;
 mod moving;
 mod names;

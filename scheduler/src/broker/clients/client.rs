@@ -35,6 +35,11 @@ impl ClientState {
         self.job
     }
 
+    /// That number as `MGB_JOB` says it, if there is one.
+    pub(in crate::broker) fn job_text(&self) -> Option<String> {
+        (self.job != 0).then(|| format!("{:016x}", self.job))
+    }
+
     /// The job that the process belongs to, with its user.
     pub(in crate::broker) fn job_of_user(&self) -> JobOfUser {
         (self.uid, self.job)

@@ -60,7 +60,7 @@ impl Broker {
             Some(SuspendedView {
                 pid: entry.pid(),
                 uid: entry.uid(),
-                job: (entry.job() != 0).then(|| format!("{:016x}", entry.job())),
+                job: entry.job_text(),
                 whole_job: control.suspends(Subject::Job(entry.job_of_user())),
                 age_ms: now.saturating_sub(since).as_millis() as u64,
                 evicted_bytes: evicted,

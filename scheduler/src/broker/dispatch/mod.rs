@@ -15,6 +15,7 @@ mod schedule_round;
 mod suspend;
 mod users;
 mod views;
+mod wait_reasons;
 
 use std::time::Duration;
 

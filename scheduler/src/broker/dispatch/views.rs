@@ -8,7 +8,7 @@ use mgb_probe::view::{IdleView, JobView, OwnerView, TaskState, TaskView, WaitVie
 
 use super::Broker;
 use crate::broker::accounts::idle_views;
-use crate::broker::clients::JobOfUser;
+use crate::broker::clients::{ClientState, JobOfUser};
 use crate::broker::jobs::Follower;
 use crate::broker::queue::{SuspendReason, SuspendedRequest, Waiting};
 use crate::client::ClientId;
@@ -111,12 +111,13 @@ impl Broker {
             busy_ms: 0,
             share: None,
             share_due: None,
+            job: self.books.clients.get(key.client).and_then(ClientState::job_text),
         }
     }
 
     /// The requests that wait.
     pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
-        let growing = self.queue.pending.growing_on();
+        let reasons = self.wait_reasons();
         let gathers = self.queue.pending.waiters().iter().map(|waiter| waiter.gathers);
         // Growths come behind those who begin.
         let gathers = gathers.chain(std::iter::repeat(None));
@@ -124,7 +125,7 @@ impl Broker {
         let ends = ends.chain(std::iter::repeat(None));
         let pending = self.queue.pending.iter().zip(gathers).zip(ends);
         let pending = pending.map(|((waiting, gathers), ends)| WaitView {
-            waits_for: self.waits_for(waiting, gathers, growing, now),
+            waits_for: reasons.of(waiting, gathers, now),
             ends_ms: ends
                 .filter(|_| waiting.deadline().is_some())
                 .map(|left| left.as_millis() as u64),
@@ -216,43 +217,6 @@ impl Broker {
         }
     }
 
-    /// What a request waits for, where that is more than its turn and room.
-    fn waits_for(
-        &self,
-        waiting: &Waiting,
-        gathers: Option<usize>,
-        growing: GpuSet,
-        now: Duration,
-    ) -> Option<WaitsFor> {
-        let (books, ledger) = (&self.books, &self.books.ledger);
-        if let Some(gpu) = gathers {
-            return Some(WaitsFor::RoomGathers(gpu as u32));
-        }
-        if waiting.grows() || ledger.blind() {
-            return None;
-        }
-        let uid = books.clients.user(waiting.client);
-        if self.reserve.gathers.are_given_up(uid, waiting.gpus, now) {
-            return Some(WaitsFor::NothingLeaves);
-        }
-        let fits = |gpu: &usize| {
-            ledger.cost(waiting.client, *gpu, waiting.bytes) <= ledger.room(*gpu)
-                && !ledger.has_context(waiting.client, *gpu)
-        };
-        let fitting: Vec<usize> = books.among(waiting.gpus).filter(fits).collect();
-        let is_full = |gpu: &usize| ledger.processes(*gpu) >= books.rules.max_processes;
-        let grows = |gpu: &usize| growing.contains(gpu);
-        match fitting.as_slice() {
-            [] => self
-                .accounts
-                .keeps_swap(waiting.gpus)
-                .then_some(WaitsFor::SwapQuota),
-            all if all.iter().all(is_full) => Some(WaitsFor::Places),
-            all if all.iter().all(|gpu| is_full(gpu) || grows(gpu)) => Some(WaitsFor::Growth),
-            _ => None,
-        }
-    }
-
     fn state(&self, key: TaskKey, task: &Holding) -> TaskState {
         if self.books.is_suspended(key.client) {
             return if task.reserved > 0 {
@@ -295,6 +259,7 @@ fn reclaiming_view(entry: &Reclaiming, now: Duration) -> TaskView {
         busy_ms: 0,
         share: None,
         share_due: None,
+        job: None,
     }
 }
 

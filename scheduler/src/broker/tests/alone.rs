@@ -1,5 +1,7 @@
 //! Tasks that want a GPU for themselves.
 
+use mgb_probe::view::WaitsFor;
+
 use super::*;
 
 /// A broker over GPUs of 100 bytes, with clients 1 to 3, each its own thread.
@@ -55,6 +57,8 @@ fn others_begin_and_grow_elsewhere_or_after_it() {
     };
     ask(&mut broker, 3, bound(1), 0);
     assert_eq!(granted(&mut broker, 0), [(1, 1, 0), (2, 1, 1)]);
+    let waits_for = |broker: &Broker| broker.wait_views(Duration::ZERO)[0].waits_for;
+    assert_eq!(waits_for(&broker), Some(WaitsFor::KeptAlone));
     // Its own process may do as it likes.
     ask(&mut broker, 1, request(Op::Grow, 1, 10, 1), 1);
     ask(
@@ -79,6 +83,10 @@ fn it_waits_for_room_and_for_tasks_of_others_but_not_for_contexts() {
     assert_eq!(granted(&mut broker, 0), [(1, 1, 0)]);
     ask(&mut broker, 2, alone(Op::Begin, 1, 10, 2), 0);
     assert_eq!(granted(&mut broker, 0), [], "a task without memory is on the GPU");
+    assert_eq!(
+        broker.wait_views(Duration::ZERO)[0].waits_for,
+        Some(WaitsFor::OwnGpu)
+    );
     ask(&mut broker, 1, request(Op::Grow, 1, 10, 1), 0);
     assert_eq!(granted(&mut broker, 0), [(1, 1, 0)]);
     tell(&mut broker, 1, Op::End, 1, 5);

@@ -219,13 +219,18 @@ fn a_single_gpu_is_not_kept_for_ever() {
     node.arrive(99, 3);
     node.ask(99, request(Op::Begin, 1, 90, 99));
     let patience = node.broker.books.rules.patience.as_secs();
-    let (mut began, mut is_said) = (0, false);
+    let (mut began, mut is_said, mut others_are_told) = (0, false, false);
+    let pid = node.broker.wait_views(node.now)[0].pid;
     let whole = 38 * patience as u32;
     for _ in 0..whole {
         began += u32::from(node.used_in(1, 8) != 0);
         is_said |= waits_for(&node) == Some(WaitsFor::NothingLeaves);
+        let waits = node.broker.wait_views(node.now);
+        others_are_told |= waits
+            .iter()
+            .any(|wait| wait.waits_for == Some(WaitsFor::GathersFor(pid)));
     }
-    assert!(is_said);
+    assert!(is_said && others_are_told);
     assert!(began > whole / 8, "in {began} of {whole} seconds somebody began");
 }
 

@@ -48,6 +48,26 @@ impl TimeWindow {
     fn sum(&self) -> Duration {
         self.sums.iter().sum()
     }
+
+    /// The part of the last seconds that the sums are, in thousandths; `now` is since the clock began.
+    fn load(&self, now: Duration) -> u32 {
+        let mut window = self.clone();
+        window.add(Duration::ZERO, now);
+        let bucket = WINDOW / BUCKETS as u32;
+        let of_newest = now.saturating_sub(bucket.saturating_mul(window.newest as u32));
+        let covered = (bucket * (BUCKETS as u32 - 1) + of_newest).min(now);
+        let covered = covered.as_nanos().max(1);
+        (window.sum().as_nanos() * 1000 / covered).min(1000) as u32
+    }
+}
+
+/// The time in which a GPU had work.
+#[derive(Clone, Debug, Default)]
+struct GpuWork {
+    /// Its time in the last seconds.
+    window: TimeWindow,
+    /// Its time since the first sample.
+    total: Duration,
 }
 
 /// What a process does on a GPU where it has a running task or memory.
@@ -86,15 +106,15 @@ pub(crate) struct ShownTime {
 #[derive(Debug, Default)]
 pub(crate) struct GpuTimes {
     places: BTreeMap<(ClientId, usize), Place>,
-    /// The time in which a GPU had work.
-    gpus: Vec<TimeWindow>,
+    /// The time in which each GPU had work, by index.
+    gpus: Vec<GpuWork>,
     sampled: Duration,
 }
 
 impl GpuTimes {
     pub(crate) fn new(gpus: usize) -> GpuTimes {
         GpuTimes {
-            gpus: vec![TimeWindow::default(); gpus],
+            gpus: vec![GpuWork::default(); gpus],
             ..GpuTimes::default()
         }
     }
@@ -122,7 +142,9 @@ impl GpuTimes {
             }
         }
         for (gpu, (working, _)) in self.gpus.iter_mut().zip(&counts) {
-            gpu.add(if *working > 0 { passed } else { Duration::ZERO }, now);
+            let busy = if *working > 0 { passed } else { Duration::ZERO };
+            gpu.window.add(busy, now);
+            gpu.total += busy;
         }
         for doing in all {
             let (working, wanting) = counts[doing.gpu];
@@ -131,7 +153,7 @@ impl GpuTimes {
                 continue;
             };
             place.take(doing, passed, (working, wanting), now);
-            let (share, due) = place.parts(&self.gpus[doing.gpu]);
+            let (share, due) = place.parts(&self.gpus[doing.gpu].window);
             if shortfall::is_too_little(share, due) {
                 place.short.get_or_insert(now);
             } else {
@@ -146,7 +168,7 @@ impl GpuTimes {
             .places
             .iter()
             .map(|(&(client, gpu), place)| {
-                let (share, due) = place.parts(&self.gpus[gpu]);
+                let (share, due) = place.parts(&self.gpus[gpu].window);
                 Part {
                     client,
                     gpu,
@@ -159,16 +181,22 @@ impl GpuTimes {
         let short = shortfall::shortfalls(&parts);
         let shown = self.places.iter().map(|(&place, times)| {
             let (client, gpu) = place;
-            let is_idle = self.gpus[gpu].sum().is_zero();
+            let is_idle = self.gpus[gpu].window.sum().is_zero();
             let due = short.iter().find(|short| (short.client, short.gpu) == place);
             let shown = ShownTime {
                 total: times.total,
-                share: (!is_idle).then(|| times.parts(&self.gpus[gpu]).0),
+                share: (!is_idle).then(|| times.parts(&self.gpus[gpu].window).0),
                 due: due.map(|short| short.due),
             };
             ((client, gpu), shown)
         });
         shown.collect()
+    }
+
+    /// How long a GPU had work since the first sample, and in which part of the last seconds, in thousandths.
+    pub(crate) fn of_gpu(&self, gpu: usize, now: Duration) -> (Duration, u32) {
+        let work = self.gpus.get(gpu);
+        work.map_or((Duration::ZERO, 0), |work| (work.total, work.window.load(now)))
     }
 
     /// Whose the time was since the process came to the GPU.
@@ -257,6 +285,7 @@ mod tests {
             [total.busy_ns, total.part_ns, total.gpu_busy_ns],
             [4_000_000_000, 3_000_000_000, 4_000_000_000]
         );
+        assert_eq!(times.of_gpu(0, at(4000)), (at(4000), 1000));
         // What lies further back is forgotten, and a GPU without work has no share.
         run(&mut times, 4050, 8500, &both);
         assert_eq!(shares(&times, 8500), [Some(500), Some(500)]);

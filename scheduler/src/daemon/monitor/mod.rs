@@ -145,6 +145,11 @@ impl Monitor {
         self.gpu_times.shown(now)
     }
 
+    /// How long a GPU had work since mgbd's start, and in which part of the last seconds, in thousandths.
+    pub(crate) fn gpu_work(&self, gpu: usize, now: Duration) -> (Duration, u32) {
+        self.gpu_times.of_gpu(gpu, now)
+    }
+
     /// Samples what clients have beside their tasks, of one GPU and if it is time.
     pub(crate) fn sample_overheads(
         &mut self,

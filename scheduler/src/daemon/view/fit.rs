@@ -139,6 +139,7 @@ mod tests {
             busy_ms: 1,
             share: Some(1000),
             share_due: None,
+            job: None,
         }
     }
 

@@ -179,6 +179,7 @@ pub(crate) fn node_view(
     };
     let gpu_view = |at: usize| {
         let (charges, seen) = (ledger.charges(at), &gpus[at]);
+        let (busy, load) = monitor.gpu_work(at, now);
         GpuView {
             gpu: hello.gpus[at].clone(),
             driver_free_bytes: seen.memory.map(|memory| memory.free),
@@ -196,6 +197,9 @@ pub(crate) fn node_view(
             fails: fails(broker.ailments(at)),
             lost: seen.is_lost,
             idle: broker.idle_views(at),
+            evicted_bytes: ledger.evicted_of(at),
+            busy_ms: busy.as_millis() as u64,
+            load: Some(load),
         }
     };
     let (tasks, queue) = (broker.task_views(seen, now), broker.wait_views(now));

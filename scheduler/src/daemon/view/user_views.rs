@@ -102,6 +102,7 @@ fn as_seen_by(uid: u32, view: &NodeView) -> NodeView {
     let mut view = view.clone();
     for task in view.tasks.iter_mut().filter(|task| task.uid != uid) {
         task.label.clear();
+        task.job = None;
     }
     for waiting in view.queue.iter_mut().filter(|waiting| waiting.uid != uid) {
         waiting.label.clear();
