@@ -8,7 +8,7 @@ import time
 import traceback
 
 import tarball
-from roots import RELEASES, REPOSITORY, Missing, Root, Trial, root
+from roots import RELEASES, REPOSITORY, UBUNTU, Missing, Root, Trial, root
 
 
 def one(folder, pattern):
@@ -36,7 +36,13 @@ def main():
     trial, began = Trial(), time.monotonic()
     try:
         for release in arguments.release or RELEASES:
-            root(release)
+            try:
+                root(release)
+            except Missing as missing:
+                if release != UBUNTU:
+                    raise
+                print(f"left out: {release}: {missing}")
+                continue
             for name, part in PARTS.items():
                 if not arguments.root_only and name in (arguments.parts or PARTS):
                     try:
