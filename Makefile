@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall dist tarball commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help setup build install uninstall dist tarball debs package-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
@@ -41,6 +41,14 @@ dist: examples ## build what is packaged, smaller, in build/dist/
 tarball: dist ## pack dist/mgb-VERSION-x86_64-linux.tar.gz, which runs from any folder
 	@tools/setup.sh patchelf
 	@packaging/tarball.sh $(STAGED)/dist dist
+
+debs: dist ## pack the Debian packages mgb, mgb-clang and mgb-slurm in dist/ (DEBFULLNAME and DEBEMAIL: who maintains them)
+	@tools/setup.sh patchelf dpkg-dev
+	@packaging/debs.sh $(STAGED)/dist dist
+
+package-test: tarball debs ## the tarball and the packages in small Debians: installed, upgraded, removed (root; not in make test)
+	@tools/setup.sh debootstrap
+	tests/packages/packages.py
 
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(STAGED)/bin/mgb demo --page $(STAGED)/demo.html

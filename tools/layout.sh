@@ -38,14 +38,17 @@ own=$base/lib/mgb
 
 folder() { mkdir -p "$@"; }
 
-# put MODE FILE TO: a copy; programs and libraries without debug information.
+# put MODE FILE TO: a copy.
 put() {
     folder "$(dirname "$3")"
     cp "$2" "$3"
-    case $1 in
-    755) strip --strip-unneeded "$3" 2>/dev/null || die "failed to strip $3: is binutils installed?" ;;
-    esac
     chmod "$1" "$3"
+}
+
+# The same for a program or library, without debug information.
+put_object() {
+    put "$@"
+    strip --strip-unneeded "$3" || die "failed to strip $3: is binutils installed?"
 }
 
 link() {
@@ -63,12 +66,12 @@ names() {
 
 lay_run() {
     for program in mgb mgbd; do
-        put 755 "$staged/bin/$program" "$own/bin/$program"
+        put_object 755 "$staged/bin/$program" "$own/bin/$program"
         link "../lib/mgb/bin/$program" "$base/bin/$program"
     done
-    put 755 "$staged/lib/libmgb_rt.so" "$own/lib/libmgb_rt.so"
+    put_object 644 "$staged/lib/libmgb_rt.so" "$own/lib/libmgb_rt.so"
     for library in front/libcuda.so.1 softgpu/libcudart.so.13 softgpu/libcublas.so.13; do
-        put 755 "$staged/lib/$library" "$own/lib/$library"
+        put_object 644 "$staged/lib/$library" "$own/lib/$library"
     done
     # What else is in these folders is links.
     for folder in front front/nvml softgpu; do
@@ -91,6 +94,10 @@ lay_run() {
     for unit in mgbd.service mgbd.socket mgb-driver.service; do
         sed "s|/usr/local/bin/|${prefix:-/usr/local}/bin/|" "$here/systemd/$unit" >"$base/lib/systemd/system/$unit"
     done
+    # Each user's own: whoever wants it enables it for himself.
+    folder "$base/lib/systemd/user"
+    sed "s|/usr/local/bin/|${prefix:-/usr/local}/bin/|" "$here/systemd/mgb-queue.service" \
+        >"$base/lib/systemd/user/mgb-queue.service"
     put 644 "$here/systemd/mgb.sysusers.conf" "$base/lib/sysusers.d/mgb.conf"
     put 644 "$here/systemd/mgb.tmpfiles.conf" "$base/lib/tmpfiles.d/mgb.conf"
     put 644 "$here/systemd/mgbd.toml" "$base/share/doc/mgb/mgbd.toml"
@@ -104,8 +111,10 @@ lay_run() {
 }
 
 lay_clang() {
-    names mgb-clang mgb-clang++ mgb-nvcc mgb-nvcc-link
-    put 755 "$staged/lib/libmgb_pass.so" "$own/lib/libmgb_pass.so"
+    names mgb-clang mgb-clang++ mgb-nvcc
+    # What CMake learns of mgb-nvcc to link with.
+    link mgb "$own/bin/mgb-nvcc-link"
+    put_object 644 "$staged/lib/libmgb_pass.so" "$own/lib/libmgb_pass.so"
     (cd "$staged" && find include share/empty -type f) | while IFS= read -r file; do
         put 644 "$staged/$file" "$own/$file"
     done
@@ -114,7 +123,10 @@ lay_clang() {
 
 lay_slurm() {
     names mgb-task-prolog mgb-epilog mgb-health
-    put 755 "$staged/lib/mgb_spank.so" "$own/lib/mgb_spank.so"
+    put_object 644 "$staged/lib/mgb_spank.so" "$own/lib/mgb_spank.so"
+    for name in task-prolog=prolog epilog=epilog health=health; do
+        link "mgb-cluster-${name#*=}.1" "$base/share/man/man1/mgb-${name%=*}.1"
+    done
 }
 
 lay_examples() {
@@ -123,7 +135,7 @@ lay_examples() {
             die "$staged/examples/$form holds no vecadd: run \`make examples\` first, or leave the examples out"
         for program in "$staged/examples/$form"/*; do
             [ -x "$program" ] && [ -f "$program" ] || continue
-            put 755 "$program" "$own/examples/$form/${program##*/}"
+            put_object 755 "$program" "$own/examples/$form/${program##*/}"
             # Compiled here, they name folders of this machine.
             patchelf --set-rpath '$ORIGIN/../../lib:/usr/local/cuda/lib64' "$own/examples/$form/${program##*/}" ||
                 die "failed to set where examples look for libraries: is patchelf installed?"

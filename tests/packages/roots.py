@@ -17,7 +17,9 @@ from machine import Missing, make_root  # noqa: E402
 
 # Made here, and kept from one run to the next.
 ROOTS = REPOSITORY / "build/roots"
-RELEASES = ("bookworm", "trixie")
+RELEASES = ("bookworm", "trixie", "jammy")
+# Ubuntu 22.04, tried where it can be had.
+UBUNTU, UBUNTU_MIRROR = "jammy", "http://archive.ubuntu.com/ubuntu"
 
 # The first process of the namespaces. What the host has of /dev is enough for software GPUs.
 ENTER = """
@@ -45,9 +47,27 @@ exec sleep infinity
 def root(release):
     """The Debian of a release, made if it is not there."""
     folder = ROOTS / release
-    if not folder.exists():
+    if folder.exists():
+        return folder
+    if release == UBUNTU:
+        make_root(folder, release, "ca-certificates", UBUNTU_MIRROR, [f"--keyring={keyring()}"])
+    else:
         make_root(folder, release, "ca-certificates")
     return folder
+
+
+def keyring():
+    """Ubuntu's keys, which Debian 13 has as a package."""
+    found = ROOTS / "ubuntu-archive-keyring.gpg"
+    if not found.exists():
+        with tempfile.TemporaryDirectory(dir=root("trixie") / "tmp") as folder:
+            inner = f"/tmp/{os.path.basename(folder)}"
+            get = f"cd {inner} && apt-get -qq -o APT::Sandbox::User=root download ubuntu-keyring && dpkg-deb -x *.deb ."
+            ended = subprocess.run(["chroot", str(root("trixie")), "sh", "-c", get], capture_output=True, text=True)
+            if ended.returncode != 0:
+                raise Missing(f"Ubuntu's keys cannot be had: {ended.stderr[-300:]}")
+            shutil.copy(f"{folder}/usr/share/keyrings/{found.name}", found)
+    return found
 
 
 class Root:

@@ -54,14 +54,14 @@ class Missing(Exception):
     """This machine cannot do it."""
 
 
-def make_root(root, release="bookworm", packages=PACKAGES):
+def make_root(root, release="bookworm", packages=PACKAGES, mirror=MIRROR, options=()):
     """Installs the Debian. Takes half a minute, and 300 MiB."""
     if shutil.which("debootstrap") is None:
         raise Missing("there is no debootstrap here")
     new = root.with_name(root.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     new.parent.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", f"--include={packages}", release, str(new), MIRROR]
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", *options, release, str(new), mirror]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
         shutil.rmtree(new, ignore_errors=True)
