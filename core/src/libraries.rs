@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub const DRIVER: &str = "libcuda.so.1";
 /// NVML's library, which comes with the driver.
 pub const NVML: &str = "libnvidia-ml.so.1";
+/// The CUDA runtime, by the name that the dynamic linker knows it by.
+const RUNTIME: &CStr = c"libcudart.so.13";
 /// Names the driver's library where the search would find another one, or none.
 pub const DRIVER_VARIABLE: &str = "MGB_DRIVER";
 /// The dynamic linker's list of libraries.
@@ -133,6 +135,29 @@ pub fn is_loaded(is_wanted: fn(&Path) -> bool) -> bool {
     let mut search = is_wanted;
     // SAFETY: the callback has the signature that is asked for, and reads `search` only.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) != 0 }
+}
+
+/// The driver's library that a handle is of. Where that is the software GPU, and the process has it as its CUDA runtime
+/// already, it is that one: an installation may have replaced its file since, which the dynamic linker then takes
+/// for another library, and a program has one device, not two.
+///
+/// # Safety
+/// `handle` is of the dynamic linker, and is not closed.
+pub unsafe fn same_software_gpu(handle: *mut c_void) -> *mut c_void {
+    // It alone has a function of this name.
+    const MARK: &CStr = c"softgpuDeviceGetContextBytes";
+    // SAFETY: the caller's promise, and C strings.
+    let is_software = |handle: *mut c_void| unsafe { !libc::dlsym(handle, MARK.as_ptr()).is_null() };
+    if handle.is_null() || !is_software(handle) {
+        return handle;
+    }
+    // SAFETY: a C string; nothing is loaded.
+    let runtime = unsafe { libc::dlopen(RUNTIME.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if !runtime.is_null() && is_software(runtime) {
+        runtime
+    } else {
+        handle
+    }
 }
 
 /// The paths of a library in the linker's list, by its layout of glibc 2.2 and later: zero-terminated

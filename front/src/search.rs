@@ -79,7 +79,8 @@ fn open(path: &Path) -> Result<*mut c_void, String> {
     // SAFETY: a C string. Its symbols stay out of the global scope, where the front's are.
     let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !handle.is_null() {
-        return Ok(handle);
+        // SAFETY: the handle was just opened and is never closed.
+        return Ok(unsafe { libraries::same_software_gpu(handle) });
     }
     // SAFETY: called on the thread whose call failed.
     let why = unsafe { libc::dlerror() };

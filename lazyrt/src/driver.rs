@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use mgb_core::backoff::Backoff;
 pub use mgb_core::driver::Driver;
-use mgb_core::notice;
+use mgb_core::{libraries, notice};
 
 /// Loads the driver and initialises it. The error says what is missing.
 pub fn initialise() -> Result<Driver, String> {
@@ -27,7 +27,9 @@ pub fn initialise() -> Result<Driver, String> {
              which puts the software GPU in its place"
         ));
     }
-    // SAFETY: a C string, and the handle was just opened and is never closed.
+    // SAFETY: the handle was just opened and is never closed.
+    let library = unsafe { libraries::same_software_gpu(library) };
+    // SAFETY: a C string, and a handle that is never closed.
     let find = |name: &CStr| unsafe { libc::dlsym(library, name.as_ptr()) }.cast_const();
     // SAFETY: functions of the driver, or null.
     let driver = unsafe { Driver::find(find) }

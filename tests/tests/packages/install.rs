@@ -6,7 +6,8 @@ use std::process::Command;
 
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, repository};
-use mgb_tests::process::{Ended, command, run};
+use mgb_tests::process::{Ended, RunningProgram, command, run};
+use mgb_tests::{compiled, wait};
 
 /// A folder that stands for /, with an installation in /opt/some.
 struct Root(tempfile::TempDir);
@@ -71,11 +72,16 @@ fn what_is_installed_compiles_and_runs_and_leaves_nothing() {
     assert!(said.contains("PASS"), "{said}");
     run(&mut from(mgb(), &node, &["stop"])).success();
 
-    let unit = fs::read_to_string(root.path("opt/some/lib/systemd/system/mgbd.service")).unwrap();
-    assert!(
-        unit.contains("\nExecStart=/opt/some/bin/mgbd --settings"),
-        "{unit}"
-    );
+    for (unit, starts) in [
+        ("system/mgbd.service", "mgbd --settings"),
+        ("user/mgb-queue.service", "mgb queue serve"),
+    ] {
+        let text = fs::read_to_string(root.path("opt/some/lib/systemd").join(unit)).unwrap();
+        assert!(
+            text.contains(&format!("\nExecStart=/opt/some/bin/{starts}")),
+            "{text}"
+        );
+    }
     for page in ["man1/mgb-run.1", "man8/mgbd.8"] {
         let page = fs::read_to_string(root.path("opt/some/share/man").join(page)).unwrap();
         assert!(page.contains(".SH NAME"), "{page}");
@@ -161,6 +167,32 @@ fn a_program_that_runs_goes_on_while_its_file_is_replaced() {
     assert!(!is_old(&program));
     // Whole, though nobody finds it any more.
     assert!(before.metadata().unwrap().len() > 0);
+}
+
+#[test]
+fn a_program_that_waits_begins_though_its_files_were_replaced() {
+    let root = Root::new();
+    root.make("install").success();
+    let mut node = PrivateNode::without_mgbd("1x32MiB");
+    node.start_mgbd_with("mgb", &["--no-swap"]);
+    let program = compiled::program(&repository().join("examples/phases.cu"), &[] as &[&str]);
+    let job = |rounds: &str| {
+        let mut job = from(root.path("opt/some/bin/mgb"), &node, &["run"]);
+        job.arg(&program).args(["24", rounds, "40", "compute", "1", "1"]);
+        RunningProgram::start(&mut job)
+    };
+    let first = job("200");
+    wait::until("the first job runs", || {
+        (node.view().tasks.len() == 1).then_some(())
+    });
+    let second = job("2");
+    wait::until("the second job waits", || {
+        (node.view().queue.len() == 1).then_some(())
+    });
+    root.make("install").success();
+    assert_eq!(node.view().queue.len(), 1);
+    assert!(first.end().success().contains("PASS"));
+    assert!(second.end().success().contains("PASS"));
 }
 
 #[test]
