@@ -4,6 +4,7 @@
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::ptr;
 
 /// The driver's library, by the name that programs ask the dynamic linker for.
 pub const DRIVER: &str = "libcuda.so.1";
@@ -11,6 +12,8 @@ pub const DRIVER: &str = "libcuda.so.1";
 pub const NVML: &str = "libnvidia-ml.so.1";
 /// The CUDA runtime, by the name that the dynamic linker knows it by.
 const RUNTIME: &CStr = c"libcudart.so.13";
+/// glibc's number for the linker's record of a library (`dlfcn.h`).
+const RTLD_DL_LINKMAP: c_int = 2;
 /// Names the driver's library where the search would find another one, or none.
 pub const DRIVER_VARIABLE: &str = "MGB_DRIVER";
 /// The dynamic linker's list of libraries.
@@ -139,25 +142,43 @@ pub fn is_loaded(is_wanted: fn(&Path) -> bool) -> bool {
 
 /// The driver's library that a handle is of. Where that is the software GPU, and the process has it as its CUDA runtime
 /// already, it is that one: an installation may have replaced its file since, which the dynamic linker then takes
-/// for another library, and a program has one device, not two.
+/// for another library, and a program has one device, not two. A library that only uses the software GPU, such as a
+/// tool's before it, is none.
 ///
 /// # Safety
-/// `handle` is of the dynamic linker, and is not closed.
+/// `handle` is null, or of the dynamic linker and not closed.
 pub unsafe fn same_software_gpu(handle: *mut c_void) -> *mut c_void {
-    // It alone has a function of this name.
-    const MARK: &CStr = c"softgpuDeviceGetContextBytes";
-    // SAFETY: the caller's promise, and C strings.
-    let is_software = |handle: *mut c_void| unsafe { !libc::dlsym(handle, MARK.as_ptr()).is_null() };
-    if handle.is_null() || !is_software(handle) {
+    // SAFETY: the caller's promise.
+    if handle.is_null() || !unsafe { is_software_gpu(handle) } {
         return handle;
     }
     // SAFETY: a C string; nothing is loaded.
     let runtime = unsafe { libc::dlopen(RUNTIME.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    if !runtime.is_null() && is_software(runtime) {
+    // SAFETY: the handle was just had, and is not closed.
+    if !runtime.is_null() && unsafe { is_software_gpu(runtime) } {
         runtime
     } else {
         handle
     }
+}
+
+/// Whether a library is the software GPU itself.
+///
+/// # Safety
+/// `handle` is of the dynamic linker, and is not closed.
+unsafe fn is_software_gpu(handle: *mut c_void) -> bool {
+    // It alone has a function of this name. Looked for in the library and in those that it uses.
+    const MARK: &CStr = c"softgpuDeviceGetContextBytes";
+    // SAFETY: the caller's promise, and a C string.
+    let mark = unsafe { libc::dlsym(handle, MARK.as_ptr()) };
+    let (mut own, mut of_mark) = (ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>());
+    // SAFETY: the caller's promise; a place for a pointer to the linker's record of the library.
+    let is_own = unsafe { libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut own).cast()) } == 0;
+    // SAFETY: all zeros is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; places for the answer, and for a pointer to the linker's record.
+    let is_found = unsafe { libc::dladdr1(mark, &mut info, &mut of_mark, RTLD_DL_LINKMAP) } != 0;
+    !mark.is_null() && is_own && is_found && own == of_mark
 }
 
 /// The paths of a library in the linker's list, by its layout of glibc 2.2 and later: zero-terminated
