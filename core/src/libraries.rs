@@ -140,10 +140,10 @@ pub fn is_loaded(is_wanted: fn(&Path) -> bool) -> bool {
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) != 0 }
 }
 
-/// The driver's library that a handle is of. Where that is the software GPU, and the process has it as its CUDA runtime
-/// already, it is that one: an installation may have replaced its file since, which the dynamic linker then takes
-/// for another library, and a program has one device, not two. A library that only uses the software GPU, such as a
-/// tool's before it, is none.
+/// The driver's library that a handle is of. Where that is the software GPU, and the process has it as its
+/// CUDA runtime already, it is that one: an installation may have replaced its file since, which the dynamic
+/// linker then takes for another library, and a program has one device, not two. A library that only uses the
+/// software GPU, such as a tool's before it, is none.
 ///
 /// # Safety
 /// `handle` is null, or of the dynamic linker and not closed.

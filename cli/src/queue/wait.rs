@@ -45,6 +45,9 @@ pub fn run(args: &Wait) -> CommandResult {
 
 /// Waits until these jobs have ended, and prints what came of them.
 pub fn tell_when_ended(filter: &JobFilter, as_json: bool, quiet: bool) -> CommandResult {
+    if !quiet {
+        std::thread::spawn(tell_trouble);
+    }
     let listing = until_ended(filter)?;
     if as_json {
         out::print(&show::json(&listing)?);
@@ -59,8 +62,6 @@ pub fn tell_when_ended(filter: &JobFilter, as_json: bool, quiet: bool) -> Comman
 /// What came of these jobs, once they have ended. A service that ends meanwhile, for its node goes down or a
 /// newer MGB takes its place, is started anew.
 fn until_ended(filter: &JobFilter) -> Result<Listing, Failure> {
-    let own = filter.clone();
-    std::thread::spawn(move || tell_trouble(&own));
     let first = connect::ask(&Request::Wait(filter.clone()));
     let answer = match first {
         Err(failure) if failure.code == exit::NODE => connect::ask(&Request::Wait(filter.clone()))?,
@@ -70,7 +71,12 @@ fn until_ended(filter: &JobFilter) -> Result<Listing, Failure> {
 }
 
 /// Says on standard error why no job is started, as long as it is so: who waits would not learn it otherwise.
-fn tell_trouble(filter: &JobFilter) {
+fn tell_trouble() {
+    // It comes with any listing; those that run are few, however many wait.
+    let few = JobFilter {
+        states: vec![JobState::Running],
+        ..JobFilter::default()
+    };
     let mut told: Option<String> = None;
     loop {
         std::thread::sleep(TROUBLE_INTERVAL);
@@ -78,7 +84,7 @@ fn tell_trouble(filter: &JobFilter) {
         let Ok(Some(mut service)) = connect::running() else {
             continue;
         };
-        let Ok(Answer::Listing(listing)) = service.ask(&Request::List(filter.clone())) else {
+        let Ok(Answer::Listing(listing)) = service.ask(&Request::List(few.clone())) else {
             continue;
         };
         if listing.trouble != told {

@@ -29,8 +29,8 @@ const MEMORY: Duration = Duration::from_millis(500);
 /// Shorter idle phases are none: the process was between two launches.
 const SHORTEST_PHASE: Duration = Duration::from_millis(50);
 
-/// Idle phases of a process that are remembered: of one that works in steps of some seconds, a few of those between
-/// its kernels and two of its long ones.
+/// Idle phases of a process that are remembered: of one that works in steps of some seconds, a few of those
+/// between its kernels and two of its long ones.
 const KNOWN_PHASES: usize = 12;
 
 /// Of the time between two samples without work no more counts as idle: there may have been some between.
@@ -153,8 +153,8 @@ impl Activities {
 struct HeldPlace {
     /// Its last grant there.
     granted: Duration,
-    /// All its memory is in the host. So its work there is done, whatever it says: who made room for others and
-    /// waits to come back may not have looked since.
+    /// All its memory is in the host. So its work there is done, whatever it says: who made room for others
+    /// and waits to come back may not have looked since.
     has_left: bool,
 }
 
@@ -270,8 +270,9 @@ impl Lately {
         shorter_of_two(self.phases.iter().flatten())
     }
 
-    /// How long the idle phase that it is in lasts: as those before which were longer than it is now, such as the
-    /// long ones between epochs of a program that also pauses between its steps. `None`: it has had none yet.
+    /// How long the idle phase that it is in lasts: as those before which were longer than it is now, such as
+    /// the long ones between epochs of a program that also pauses between its steps. `None`: it has had none
+    /// yet.
     fn this_phase(&self) -> Option<Duration> {
         let idle = self.idle.unwrap_or_default();
         let longer = self.phases.iter().flatten().filter(|phase| **phase > idle);

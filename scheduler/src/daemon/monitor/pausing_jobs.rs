@@ -387,8 +387,8 @@ fn many_short_pauses_evict_hardly_anybody() {
     }
 }
 
-/// Eight jobs that train: each asks for its memory piece by piece, and has short host phases between its steps and a
-/// long one behind every fourth.
+/// Eight jobs that train: each asks for its memory piece by piece, and has short host phases between its
+/// steps and a long one before every fourth.
 #[test]
 fn training_jobs_that_pause_share_a_gpu() {
     let steps = (0..12).map(|step| (if step % 4 == 3 { 4150 * MS } else { 150 * MS }, 20 * MS));
