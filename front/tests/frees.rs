@@ -34,6 +34,19 @@ impl Told {
         assert_eq!(said.as_deref(), Some(line));
     }
 
+    /// The program has allocated, and mgbd has taken in how much: the program charges it, and says so later.
+    fn allocated(&mut self, node: &PrivateNode, bytes: u64) {
+        self.says("allocated");
+        wait::until("mgbd knows of its memory", || {
+            node.view()
+                .tasks
+                .iter()
+                .any(|task| task.reserved_bytes >= bytes)
+                .then_some(())
+        });
+        self.go_on();
+    }
+
     fn go_on(&mut self) {
         use std::io::Write;
         let input = self.child.stdin.as_mut().expect("is piped");
@@ -72,6 +85,7 @@ fn a_capture_does_not_end_by_a_free() {
         &["own", "32"],
     ] {
         let mut told = Told::start(&mut on(&node, &frees, arguments));
+        told.allocated(&node, 32 << 20);
         told.says("captured");
         wait::until("the memory is given back", || {
             has_reserved(&node, 8 << 20).then_some(())
@@ -88,6 +102,7 @@ fn a_free_in_stream_order_waits_for_nothing() {
     let frees = frees("frees-order");
     let node = PrivateNode::start("1x64MiB", "mgb");
     let mut told = Told::start(&mut on(&node, &frees, &["order", "32"]));
+    told.allocated(&node, 32 << 20);
     told.says("given");
     assert!(!has_reserved(&node, 8 << 20), "the stream has not come so far");
     told.go_on();
@@ -112,6 +127,7 @@ fn what_another_thread_frees_ends_a_wait() {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
     });
     let mut told = Told::start(&mut on(&node, &frees, &["grows", "28"]));
+    told.allocated(&node, 28 << 20);
     told.says("grown");
     told.end();
     assert!(other.runs(), "it waited for the other");

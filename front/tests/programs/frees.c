@@ -1,7 +1,7 @@
 /* Frees memory of cuMemAlloc at moments at which nobody may wait for the GPU: frees capture MODE MIB (another thread
    frees while a stream captures in that mode), frees own MIB (the thread that captures does), frees order MIB (behind
    work that waits for the host), frees grows MIB (a third of the memory is allocated while another thread frees as
-   much). Prints what came of it, and reads a line before it ends. */
+   much). Reads a line once it has allocated, prints what came of it, and reads a line before it ends. */
 #include "check.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -101,6 +101,8 @@ int main(int argc, char **argv) {
   size_t bytes = (size_t)atoi(argv[argc - 1]) * MIB;
   context = begin();
   CHECK(cuMemAlloc(&freed, bytes));
+  puts("allocated");
+  pause_here();
   if (!strcmp(argv[1], "capture"))
     capture(atoi(argv[2]), 0);
   else if (!strcmp(argv[1], "own"))
