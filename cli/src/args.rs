@@ -7,7 +7,7 @@ use mgb_slurm::{cluster, submit};
 
 use crate::{
     batch, bench, demo, doctor, drain, explain, manual, metrics, queue, quota, relocate, run, start_mgbd,
-    status, stop_mgbd, suspend, why,
+    status, stop_mgbd, suspend, top, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -80,6 +80,7 @@ pub enum Command {
     Submit(Box<queue::SubmitArgs>),
     Queue(queue::QueueArgs),
     Status(status::Args),
+    Top(top::Args),
     Why(why::Args),
     Metrics(metrics::Args),
     Quota(quota::Args),

@@ -27,6 +27,7 @@ mod explain;
 pub mod fuzzing;
 mod kept;
 mod legacy;
+mod look;
 mod manual;
 mod markup;
 mod measure;
@@ -44,6 +45,7 @@ mod status;
 mod stop;
 mod stop_mgbd;
 mod suspend;
+mod top;
 mod user;
 mod wait_evicted;
 mod waits;
@@ -100,6 +102,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Queue(args) => ("mgb queue", queue::run(&args)),
         Command::WatchJob(args) => ("mgb watch-job", queue::watch_job(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
+        Command::Top(args) => ("mgb top", top::run(&args)),
         Command::Metrics(args) => ("mgb metrics", metrics::run(&args)),
         Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),

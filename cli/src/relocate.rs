@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> CommandResult {
         .map_err(daemon::way_out)
         .code(exit::NODE)?;
     let gpu = node::gpu_number(&args.gpu, &client).code(exit::USAGE)?;
-    let (pid, start) = (args.pid, Instant::now());
+    let pid = args.pid;
     let was_there = match client.move_to(pid, gpu).code(exit::FAILED)? {
         Changed::Now => false,
         Changed::Before => true,
@@ -72,16 +72,12 @@ pub fn run(args: &Args) -> CommandResult {
         }
     };
     let patience = Duration::from_secs(args.timeout);
-    let moved = loop {
-        let view = client.status().code(exit::NODE)?;
-        match stands(&view, pid, gpu) {
-            _ if was_there => break true,
-            Stands::There => break true,
+    let moved = was_there
+        || match wait_until_there(&client, pid, gpu, patience).code(exit::NODE)? {
+            Stands::There => true,
+            Stands::Elsewhere => false,
             Stands::Ended => return Err(Failure::new(exit::FAILED, anyhow!("process {pid} has ended"))),
-            Stands::Elsewhere if start.elapsed() >= patience => break false,
-            Stands::Elsewhere => std::thread::sleep(CHECK_INTERVAL),
-        }
-    };
+        };
     if args.json {
         let document = Moved {
             pid,
@@ -98,19 +94,44 @@ pub fn run(args: &Args) -> CommandResult {
     if moved {
         return Ok(exit::OK);
     }
-    let error = anyhow!(
+    Err(Failure::new(
+        exit::FAILED,
+        anyhow!("{}", why_elsewhere(pid, gpu, patience)),
+    ))
+}
+
+/// Why a process may not be there yet.
+pub fn why_elsewhere(pid: u32, gpu: u32, after: Duration) -> String {
+    format!(
         "process {pid} is not on GPU {gpu} after {} s: its GPU did not come to rest, or something ties it there; try \
          again",
-        args.timeout
-    );
-    Err(Failure::new(exit::FAILED, error))
+        after.as_secs()
+    )
 }
 
 /// Where a process is.
-enum Stands {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// On the GPU that is meant, with all its tasks.
     There,
+    /// On another one, or on its way.
     Elsewhere,
+    /// It has ended.
     Ended,
+}
+
+/// Waits until a process is on a GPU, or has ended, for so long at most.
+///
+/// # Errors
+/// mgbd's view cannot be read.
+pub fn wait_until_there(client: &Client, pid: u32, gpu: u32, patience: Duration) -> anyhow::Result<Stands> {
+    let start = Instant::now();
+    loop {
+        match stands(&client.status()?, pid, gpu) {
+            Stands::Elsewhere if start.elapsed() < patience => std::thread::sleep(CHECK_INTERVAL),
+            stands => return Ok(stands),
+        }
+    }
 }
 
 fn stands(view: &NodeView, pid: u32, gpu: u32) -> Stands {

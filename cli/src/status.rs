@@ -9,8 +9,8 @@ mod render;
 mod tasks;
 
 use columns::Width;
-pub use queue::reason;
-pub use tasks::latency_cells;
+pub use queue::{reason, why};
+pub use tasks::{latency_cells, state_and_notes as task_state};
 
 use mgb_command::daemon;
 use mgb_command::exit::{self, CommandResult, WithCode};

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mgb_command::daemon;
-use mgb_probe::Client;
 use mgb_probe::view::NodeView;
 use parking_lot::Mutex;
 
 use super::node;
+use crate::look::look;
 
 /// For how long what was read is told to others: mgbd takes part in each look, and programs go before.
 const CACHE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long mgbd has for its hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was read last.
 struct CachedView {
@@ -47,14 +44,11 @@ impl MetricsSource {
         let fresh = cached.take_if(|cached| cached.at.elapsed() < CACHE_TIMEOUT);
         let now = fresh.unwrap_or_else(|| CachedView {
             at: Instant::now(),
-            view: self.read().map(Arc::new).map_err(|error| format!("{error:#}")),
+            view: look(&self.socket)
+                .map(Arc::new)
+                .map_err(|error| format!("{error:#}")),
         });
         cached.insert(now).view.clone()
-    }
-
-    fn read(&self) -> Result<NodeView> {
-        let client = Client::observe_within(&self.socket, HELLO_TIMEOUT).map_err(daemon::way_out)?;
-        Ok(client.status()?)
     }
 
     /// The metrics as text; without mgbd they say that it does not answer.

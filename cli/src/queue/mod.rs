@@ -10,7 +10,9 @@ mod submit;
 mod suspended;
 mod wait;
 
+pub use connect::running;
 pub use serve::{WatchJob, watch_job};
+pub use show::table;
 pub use submit::Args as SubmitArgs;
 
 use clap::{Args, Subcommand};

@@ -54,7 +54,7 @@ pub fn list(args: &List) -> CommandResult {
     if listing.jobs.is_empty() {
         text.push_str("no jobs\n");
     } else {
-        text.push_str(&table(&listing, args.wide));
+        text.push_str(&table(&listing, &tasks_of(&listing), args.wide));
     }
     // Writing to a String cannot fail.
     if left_out > 0 {
@@ -75,8 +75,9 @@ pub fn json(listing: &Listing) -> Result<String, Failure> {
     out::json(listing).code(exit::NODE)
 }
 
-/// A line a job; elements of an array that wait for the same share one.
-pub fn table(listing: &Listing, wide: bool) -> String {
+/// A line a job; elements of an array that wait for the same share one. Jobs that run are where these tasks of
+/// mgbd's are.
+pub fn table(listing: &Listing, tasks: &[TaskView], wide: bool) -> String {
     let first = ["job", "state", "gpu", "ran"];
     let more: &[&str] = if wide {
         &["waited", "peak", "cpu", "evicted", "moves", "pid"]
@@ -84,7 +85,7 @@ pub fn table(listing: &Listing, wide: bool) -> String {
         &[]
     };
     let head = [&first[..], more, &["name", "command"]].concat();
-    let places = where_they_run(listing);
+    let places = where_they_run(listing, tasks);
     let mut table = Table::new(
         &head,
         &["ran", "waited", "peak", "cpu", "evicted", "moves", "pid"],
@@ -122,23 +123,32 @@ pub fn table(listing: &Listing, wide: bool) -> String {
     text
 }
 
-/// The GPUs of jobs that run, as mgbd knows them now: none of a job that it does not know.
-fn where_they_run(listing: &Listing) -> BTreeMap<JobId, Vec<u32>> {
+/// What mgbd knows now, if any job runs.
+pub fn tasks_of(listing: &Listing) -> Vec<TaskView> {
+    let view = || Client::observe(&socket_path()).ok()?.status().ok();
+    let any_runs = listing.jobs.iter().any(|listed| listed.pid.is_some());
+    any_runs
+        .then(view)
+        .flatten()
+        .map_or_else(Vec::new, |view| view.tasks)
+}
+
+/// The GPUs of jobs that run: none of a job that mgbd does not know.
+fn where_they_run(listing: &Listing, tasks: &[TaskView]) -> BTreeMap<JobId, Vec<u32>> {
     let running = listing
         .jobs
         .iter()
         .filter_map(|listed| Some((listed.job.id, listed.pid?)));
     let running: Vec<(JobId, u32)> = running.collect();
-    let view = || Client::observe(&socket_path()).ok()?.status().ok();
-    let Some(view) = (!running.is_empty()).then(view).flatten() else {
+    if running.is_empty() {
         return BTreeMap::new();
-    };
+    }
     // A job is a group of processes, by the number of its first.
     let group = |task: &TaskView| {
         let group = getpgid(Pid::from_raw(task.pid.cast_signed())).ok()?;
         Some((group.as_raw_nonzero().get().cast_unsigned(), task.gpu))
     };
-    let tasks: Vec<(u32, u32)> = view.tasks.iter().filter_map(group).collect();
+    let tasks: Vec<(u32, u32)> = tasks.iter().filter_map(group).collect();
     let of = |pid: u32| {
         let gpus = tasks.iter().filter(|(group, _)| *group == pid);
         let gpus: BTreeSet<u32> = gpus.map(|(_, gpu)| *gpu).collect();

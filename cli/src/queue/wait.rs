@@ -52,7 +52,7 @@ pub fn tell_when_ended(filter: &JobFilter, as_json: bool, quiet: bool) -> Comman
     if as_json {
         out::print(&show::json(&listing)?);
     } else if !quiet {
-        out::print(&show::table(&listing, false));
+        out::print(&show::table(&listing, &show::tasks_of(&listing), false));
     }
     let is_well = |listed: &ListedJob| listed.job.state == JobState::Done;
     let well = listing.jobs.iter().all(is_well);

@@ -49,7 +49,7 @@ pub(crate) fn kind(view: &NodeView, wait: &WaitView) -> String {
 }
 
 /// What a request waits for, in a few words.
-pub(crate) fn why(view: &NodeView, wait: &WaitView) -> String {
+pub fn why(view: &NodeView, wait: &WaitView) -> String {
     reason(wait).unwrap_or_else(|| room_or_turn(view, wait).to_owned())
 }
 

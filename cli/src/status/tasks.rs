@@ -60,7 +60,7 @@ pub(super) fn tasks(tasks: &[TaskView], width: Width) -> Table {
 }
 
 /// What a task does, whether its launches are held now, and whether it has had its memory for too long.
-fn state_and_notes(task: &TaskView) -> String {
+pub fn state_and_notes(task: &TaskView) -> String {
     let is_held = task.pace.is_some_and(PacedFor::is_hold);
     let held = if is_held { ", launches held" } else { "" };
     let late = if task.is_late() { ", late" } else { "" };

@@ -70,6 +70,7 @@ mod surroundings;
 mod suspend;
 mod textures;
 mod together;
+mod top;
 mod tour;
 mod turns;
 mod unit;

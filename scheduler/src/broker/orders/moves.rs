@@ -9,6 +9,8 @@ use crate::ledger::TaskKey;
 
 /// For how long a person's wish is tried.
 const WISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long after a try that came to nothing the next one is: a program is held while it is tried.
+const WISH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A person wants a task to move to another GPU.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +20,16 @@ pub(in crate::broker) struct Wish {
     /// The GPU that it is to move to.
     pub(in crate::broker) to: usize,
     since: Duration,
+    /// It is not tried before.
+    not_before: Duration,
 }
 
 impl Wish {
+    /// Whether it is to be tried now.
+    pub(in crate::broker) fn is_due(&self, now: Duration) -> bool {
+        self.not_before <= now
+    }
+
     /// Whether it is not tried any more.
     pub(in crate::broker) fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) > WISH_TIMEOUT
@@ -42,6 +51,8 @@ pub(in crate::broker) struct Moves {
     moved: BTreeMap<TaskKey, Moved>,
     /// What people want to move, and was not ordered yet.
     wishes: Vec<Wish>,
+    /// What people want to move, and was ordered.
+    ordered: Vec<Wish>,
     /// Between which GPUs there is work to be evened out, and since when.
     uneven: Option<(usize, usize, Duration)>,
     /// When a task is moved at random next.
@@ -56,6 +67,7 @@ impl Moves {
 
     /// A task has moved.
     pub(in crate::broker) fn count(&mut self, key: TaskKey, now: Duration) {
+        self.ordered.retain(|wish| wish.key != key);
         let moved = self.moved.entry(key).or_default();
         moved.times += 1;
         moved.last = now;
@@ -64,6 +76,7 @@ impl Moves {
     /// The task is over: it moves no more.
     pub(in crate::broker) fn forget(&mut self, key: TaskKey) {
         self.moved.remove(&key);
+        self.ordered.retain(|wish| wish.key != key);
     }
 
     /// Forgets the tasks that do not stay.
@@ -73,8 +86,15 @@ impl Moves {
 
     /// A person wants these tasks of a client to move, and none of its others.
     pub(in crate::broker) fn wish(&mut self, client: ClientId, keys: Vec<TaskKey>, to: usize, now: Duration) {
-        self.wishes.retain(|wish| wish.key.client != client);
-        let wishes = keys.into_iter().map(|key| Wish { key, to, since: now });
+        for wishes in [&mut self.wishes, &mut self.ordered] {
+            wishes.retain(|wish| wish.key.client != client);
+        }
+        let wishes = keys.into_iter().map(|key| Wish {
+            key,
+            to,
+            since: now,
+            not_before: now,
+        });
         self.wishes.extend(wishes);
     }
 
@@ -91,6 +111,20 @@ impl Moves {
     /// A wish cannot be ordered yet.
     pub(in crate::broker) fn keep_wish(&mut self, wish: Wish) {
         self.wishes.push(wish);
+    }
+
+    /// A wish was ordered.
+    pub(in crate::broker) fn ordered(&mut self, wish: Wish) {
+        self.ordered.push(wish);
+    }
+
+    /// The task has not moved as it was ordered to. What a person wants is tried again.
+    pub(in crate::broker) fn failed(&mut self, key: TaskKey, now: Duration) {
+        let failed = self.ordered.extract_if(.., |wish| wish.key == key);
+        self.wishes.extend(failed.map(|wish| Wish {
+            not_before: now + WISH_INTERVAL,
+            ..wish
+        }));
     }
 
     /// Any move that is possible, if it is time for one.

@@ -181,3 +181,34 @@ fn memory_comes_back_where_there_is_room() {
     assert_eq!(answers[0].reply, granted);
     assert_eq!(gpu(&broker, 1), Some(1 - first));
 }
+
+/// A task that cannot move at this moment, because its GPU does not rest, say, can a moment later.
+#[test]
+fn what_a_person_wants_moved_is_tried_again() {
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
+    begin(&mut broker, 1, 30, 3, MOVABLE, seconds(0));
+    let (from, work) = (gpu(&broker, 1).expect("it is placed"), at_work(&[(1, 0)]));
+    broker.arrive(90, 9000);
+    broker.only_looks(90, true);
+    let wish = request(Op::Move, 100, 1 - from as u64, 1);
+    assert_eq!(broker.request(90, 0, wish, seconds(1)), Some(Reply::Done));
+    let ordered = |broker: &mut Broker, ms| {
+        let now = seconds(1) + Duration::from_millis(ms);
+        broker.serve(&mut work.clone(), now);
+        let order = broker.take_orders().first().map(|order| order.number);
+        if let Some(number) = order {
+            broker.request(1, 1, request(Op::Obeyed, u64::from(number), 0, 9), now);
+        }
+        order.is_some()
+    };
+    assert!(ordered(&mut broker, 0));
+    assert!(
+        !ordered(&mut broker, 50),
+        "not at once: the program is held meanwhile"
+    );
+    assert!(ordered(&mut broker, 150));
+    assert!(ordered(&mut broker, 4900));
+    assert!(broker.presses(), "a round comes though nobody waits");
+    assert!(!ordered(&mut broker, 5100), "not for ever");
+    assert!(!broker.presses());
+}
