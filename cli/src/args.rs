@@ -7,7 +7,7 @@ use mgb_slurm::{cluster, submit};
 
 use crate::{
     batch, bench, demo, doctor, drain, explain, manual, metrics, queue, quota, relocate, run, start_mgbd,
-    status, stop_mgbd, suspend, top, why,
+    status, stop_mgbd, suspend, top, trace, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -81,6 +81,7 @@ pub enum Command {
     Queue(queue::QueueArgs),
     Status(status::Args),
     Top(top::Args),
+    Trace(trace::Args),
     Why(why::Args),
     Metrics(metrics::Args),
     Quota(quota::Args),

@@ -46,6 +46,8 @@ mod stop;
 mod stop_mgbd;
 mod suspend;
 mod top;
+mod trace;
+mod traced;
 mod user;
 mod wait_evicted;
 mod waits;
@@ -103,6 +105,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::WatchJob(args) => ("mgb watch-job", queue::watch_job(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Top(args) => ("mgb top", top::run(&args)),
+        Command::Trace(args) => ("mgb trace", trace::run(&args)),
         Command::Metrics(args) => ("mgb metrics", metrics::run(&args)),
         Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),

@@ -5,79 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mgb_probe::{Bursts, clock};
-use serde::Deserialize;
 
 use super::outcome::{EvictedSpan, Evictions, Stretch};
-
-#[derive(Deserialize)]
-struct TracedProcess {
-    job: Option<String>,
-    #[serde(default)]
-    tasks: Vec<TracedTask>,
-    swapped: Option<SwapTotals>,
-    expected_end: Option<f64>,
-    #[serde(default)]
-    gpu_times: Vec<TracedTime>,
-    latency: Option<Bursts>,
-}
-
-#[derive(Deserialize)]
-struct TracedTime {
-    part_ns: u64,
-    gpu_busy_ns: u64,
-}
-
-#[derive(Deserialize)]
-struct SwapTotals {
-    evicted: u64,
-    evicted_bytes: u64,
-    copy_ns: u64,
-}
-
-#[derive(Deserialize)]
-struct TracedTask {
-    site: Option<TracedSite>,
-    label: Option<String>,
-    gpu: Option<u32>,
-    #[serde(default)]
-    wait_ns: u64,
-    seen_peak: Option<u64>,
-    #[serde(default)]
-    spans: Vec<TracedSpan>,
-    #[serde(default)]
-    swaps: Vec<TracedSwap>,
-}
-
-#[derive(Deserialize)]
-struct TracedSite {
-    function: String,
-}
-
-/// In nanoseconds of the machine's monotonic clock.
-#[derive(Deserialize)]
-struct TracedSpan {
-    gpu: u32,
-    from_ns: u64,
-    to_ns: u64,
-}
-
-/// Memory that left a GPU, or came back.
-#[derive(Deserialize)]
-struct TracedSwap {
-    kind: SwapKind,
-    gpu: u32,
-    bytes: u64,
-    from_ns: u64,
-    to_ns: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SwapKind {
-    Evicted,
-    Restored,
-    Moved,
-}
+use crate::traced::{self, TracedKind, TracedSpan, TracedSwap, TracedTask};
 
 /// What the processes of a job wrote down.
 #[derive(Debug, Default, PartialEq)]
@@ -113,9 +43,7 @@ fn monotonic(instant: Instant) -> Duration {
 }
 
 fn of_text(text: &str, job: &str, began: Duration) -> Traced {
-    let processes = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<TracedProcess>(line).ok());
+    let processes = traced::processes(text);
     let mut traced = Traced::default();
     let (mut part, mut busy) = (0u64, 0u64);
     for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
@@ -150,11 +78,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
 fn stretches(task: &TracedTask, began: Duration) -> impl Iterator<Item = Stretch> {
     task.spans.iter().map(move |span| Stretch {
         gpu: span.gpu,
-        task: match (&task.site, &task.label) {
-            (Some(site), _) => site.function.clone(),
-            (None, Some(label)) => label.clone(),
-            (None, None) => "lazy".to_owned(),
-        },
+        task: task.name(),
         from: Duration::from_nanos(span.from_ns).saturating_sub(began),
         to: Duration::from_nanos(span.to_ns).saturating_sub(began),
         peak_bytes: task.seen_peak,
@@ -174,16 +98,16 @@ fn away(task: &TracedTask, span: &TracedSpan, began: Duration) -> Vec<EvictedSpa
     for swap in swaps {
         match (swap.kind, away.last_mut()) {
             // More of it left.
-            (SwapKind::Evicted, Some(last)) if is_open => last.bytes += swap.bytes,
-            (SwapKind::Evicted, _) => away.push(EvictedSpan {
+            (TracedKind::Evicted, Some(last)) if is_open => last.bytes += swap.bytes,
+            (TracedKind::Evicted, _) => away.push(EvictedSpan {
                 from: since_began(swap.from_ns),
                 to: since_began(span.to_ns),
                 bytes: swap.bytes,
             }),
-            (SwapKind::Restored, Some(last)) => last.to = since_began(swap.to_ns.min(span.to_ns)),
-            (SwapKind::Restored, None) | (SwapKind::Moved, _) => {}
+            (TracedKind::Restored, Some(last)) => last.to = since_began(swap.to_ns.min(span.to_ns)),
+            (TracedKind::Restored, None) | (TracedKind::Moved, _) => {}
         }
-        is_open = swap.kind == SwapKind::Evicted;
+        is_open = swap.kind == TracedKind::Evicted;
     }
     away
 }

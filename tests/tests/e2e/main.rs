@@ -72,6 +72,7 @@ mod textures;
 mod together;
 mod top;
 mod tour;
+mod trace;
 mod turns;
 mod unit;
 mod unread;

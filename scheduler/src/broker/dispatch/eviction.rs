@@ -23,7 +23,7 @@ impl Broker {
 
     /// A client says that it has carried an order out.
     pub(super) fn obeyed(&mut self, client: ClientId, number: u64, freed: u64, now: Duration) -> Reply {
-        self.move_is_over(client, number, now);
+        self.move_is_over(client, number);
         let is_suspended = self.books.is_suspended(client);
         let counts = self.history.counts_mut();
         self.orders

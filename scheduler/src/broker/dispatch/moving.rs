@@ -107,14 +107,14 @@ impl Broker {
     }
 
     /// An order is over: a task that has not arrived by then stays where it is.
-    pub(super) fn move_is_over(&mut self, client: ClientId, number: u64, now: Duration) {
+    pub(super) fn move_is_over(&mut self, client: ClientId, number: u64) {
         let is_its = |(key, order): &(TaskKey, u32)| key.client == client && u64::from(*order) == number;
         let arrivals = self.books.ledger.arrivals();
         let ordered = arrivals.map(|(key, arrival)| (key, arrival.order));
         let key = ordered.filter(is_its).map(|(key, _)| key).next();
         if let Some(key) = key {
             self.books.ledger.give_up_arrival(key);
-            self.orders.moves.failed(key, now);
+            self.orders.moves.failed(key);
         }
     }
 
@@ -203,7 +203,7 @@ impl Broker {
                 continue;
             }
             let agent = self.orders.free_agent(key.client, round.snapshot, round.now);
-            let is_free = wish.is_due(round.now) && agent.is_some() && !self.queue.has(key);
+            let is_free = agent.is_some() && !self.queue.has(key);
             if is_free && self.order_move(key, to, round.now).is_ok() {
                 self.orders.moves.ordered(wish);
             } else {

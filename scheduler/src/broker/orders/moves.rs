@@ -9,8 +9,6 @@ use crate::ledger::TaskKey;
 
 /// For how long a person's wish is tried.
 const WISH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long after a try that came to nothing the next one is: a program is held while it is tried.
-const WISH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A person wants a task to move to another GPU.
 #[derive(Clone, Copy, Debug)]
@@ -20,16 +18,9 @@ pub(in crate::broker) struct Wish {
     /// The GPU that it is to move to.
     pub(in crate::broker) to: usize,
     since: Duration,
-    /// It is not tried before.
-    not_before: Duration,
 }
 
 impl Wish {
-    /// Whether it is to be tried now.
-    pub(in crate::broker) fn is_due(&self, now: Duration) -> bool {
-        self.not_before <= now
-    }
-
     /// Whether it is not tried any more.
     pub(in crate::broker) fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) > WISH_TIMEOUT
@@ -89,12 +80,7 @@ impl Moves {
         for wishes in [&mut self.wishes, &mut self.ordered] {
             wishes.retain(|wish| wish.key.client != client);
         }
-        let wishes = keys.into_iter().map(|key| Wish {
-            key,
-            to,
-            since: now,
-            not_before: now,
-        });
+        let wishes = keys.into_iter().map(|key| Wish { key, to, since: now });
         self.wishes.extend(wishes);
     }
 
@@ -118,13 +104,11 @@ impl Moves {
         self.ordered.push(wish);
     }
 
-    /// The task has not moved as it was ordered to. What a person wants is tried again.
-    pub(in crate::broker) fn failed(&mut self, key: TaskKey, now: Duration) {
+    /// The task has not moved as it was ordered to. What a person wants is tried again, as soon as its client may be
+    /// given another order.
+    pub(in crate::broker) fn failed(&mut self, key: TaskKey) {
         let failed = self.ordered.extract_if(.., |wish| wish.key == key);
-        self.wishes.extend(failed.map(|wish| Wish {
-            not_before: now + WISH_INTERVAL,
-            ..wish
-        }));
+        self.wishes.extend(failed);
     }
 
     /// Any move that is possible, if it is time for one.

@@ -206,7 +206,7 @@ fn what_a_person_wants_moved_is_tried_again() {
         !ordered(&mut broker, 50),
         "not at once: the program is held meanwhile"
     );
-    assert!(ordered(&mut broker, 150));
+    assert!(ordered(&mut broker, 1100));
     assert!(ordered(&mut broker, 4900));
     assert!(broker.presses(), "a round comes though nobody waits");
     assert!(!ordered(&mut broker, 5100), "not for ever");
