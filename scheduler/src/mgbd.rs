@@ -7,6 +7,7 @@
 //! ([`mgb_scheduler::seccomp`]); 1 for everything else.
 
 use std::backtrace::BacktraceStatus;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use mgb_interface::{Policy, Queue};
 use mgb_probe::byte_size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
@@ -55,7 +56,7 @@ struct Options {
     /// command line go before
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Check the settings and end
+    /// Check the settings, print them as a file of settings, and end
     #[arg(long)]
     check: bool,
     /// Print the manual page and end
@@ -170,7 +171,7 @@ fn main() -> ExitCode {
     // Started within a job, it still counts GPUs as the node does.
     // SAFETY: no other thread runs yet.
     unsafe { std::env::remove_var(mgb_probe::JOB) };
-    let options = options();
+    let (options, matches) = options();
     if options.man {
         let printed = clap_mangen::Man::new(Options::command())
             .section("8")
@@ -186,7 +187,8 @@ fn main() -> ExitCode {
     if options.check {
         check_quotas(options.quotas.as_deref());
         // A reader that has gone is told nothing.
-        let _ = writeln!(std::io::stdout(), "mgbd: the settings are right\n{options:#?}");
+        let text = settings::text(&Options::command(), &matches);
+        let _ = write!(std::io::stdout(), "# The settings are right. They are:\n{text}");
         return ExitCode::SUCCESS;
     }
     match run(options, queue) {
@@ -221,11 +223,16 @@ fn check_quotas(file: Option<&Path>) {
     std::process::exit(2);
 }
 
-/// The options of the command line, and those of the file that it names before them.
-fn options() -> Options {
-    let options = Options::parse();
+/// The options of the command line, and those of the file that it names before them; and as clap has them.
+fn options() -> (Options, ArgMatches) {
+    let parsed = |arguments: Vec<OsString>| {
+        let matches = Options::command().try_get_matches_from(arguments)?;
+        Ok((Options::from_arg_matches(&matches)?, matches))
+    };
+    let (options, matches) =
+        parsed(std::env::args_os().collect()).unwrap_or_else(|error: clap::Error| error.exit());
     let Some(file) = &options.settings else {
-        return options;
+        return (options, matches);
     };
     let more = settings::arguments(file).unwrap_or_else(|error| {
         mgb_stderr::say!("mgbd: {error}");
@@ -233,7 +240,7 @@ fn options() -> Options {
     });
     let mut own = std::env::args_os();
     let program = own.next().into_iter();
-    Options::try_parse_from(program.chain(more).chain(own)).unwrap_or_else(|error| {
+    parsed(program.chain(more).chain(own).collect()).unwrap_or_else(|error| {
         mgb_stderr::say!("mgbd: with the settings in {}:", file.display());
         error.exit()
     })

@@ -9,6 +9,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Command};
+
 /// Why a file is no settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -49,9 +52,68 @@ pub fn arguments(file: &Path) -> Result<Vec<OsString>, SettingsError> {
     Ok(arguments)
 }
 
+/// The settings as such a file, which stands for the same as the command line that these were parsed from. What is not
+/// set stands in a comment.
+pub fn text(command: &Command, matches: &ArgMatches) -> String {
+    let mut text = String::new();
+    for argument in command.get_arguments() {
+        let Some(name) = argument
+            .get_long()
+            .filter(|name| !argument.is_hide_set() && !NO_SETTINGS.contains(name))
+        else {
+            continue;
+        };
+        let id = argument.get_id().as_str();
+        let line = match argument.get_action() {
+            ArgAction::SetTrue => format!("{name} = {}", matches.get_flag(id)),
+            _ => match matches.get_raw(id).and_then(|mut values| values.next()) {
+                None => format!("# {name} is not set"),
+                Some(value) => format!("{name} = {}", value_of(&value.to_string_lossy())),
+            },
+        };
+        let is_default = matches.value_source(id) == Some(ValueSource::DefaultValue);
+        text += &line;
+        text += if is_default { "  # by default\n" } else { "\n" };
+    }
+    text
+}
+
+/// Options that are no settings.
+const NO_SETTINGS: [&str; 5] = ["settings", "check", "man", "help", "version"];
+
+fn value_of(text: &str) -> toml::Value {
+    text.parse()
+        .map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_stands_for_the_same_arguments() {
+        let command = || {
+            let option = |name: &'static str| clap::Arg::new(name).long(name);
+            Command::new("mgbd")
+                .arg(option("check").action(ArgAction::SetTrue))
+                .arg(option("policy").default_value("mgb"))
+                .arg(option("patience").default_value("7"))
+                .arg(option("past"))
+                .arg(option("no-move").action(ArgAction::SetTrue))
+                .arg(option("no-mps").action(ArgAction::SetTrue))
+                .arg(option("secret").default_value("1").hide(true))
+        };
+        let given = ["mgbd", "--check", "--no-mps", "--patience=9", "--policy", "a\"b"];
+        let said = text(&command(), &command().get_matches_from(given));
+        assert_eq!(
+            said,
+            "policy = 'a\"b'\npatience = 9\n# past is not set\nno-move = false  # by default\nno-mps = true\n"
+        );
+        assert_eq!(
+            read(&said).unwrap(),
+            ["--no-mps", "--patience=9", "--policy=a\"b"]
+        );
+    }
 
     fn read(text: &str) -> Result<Vec<OsString>, SettingsError> {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,11 +15,20 @@ use crate::traced::{self, TracedKind};
 /// Adds what programs have appended to their file behind this many bytes.
 ///
 /// # Errors
-/// The trace cannot be written. A file that is not there is none: no program has ended.
+/// The trace cannot be written. A file that is not there is none: no program has ended. Nor is a pipe, which somebody else
+/// reads.
 pub(super) fn add(recorder: &mut Recorder, traces: &Path, from: u64) -> Result<()> {
-    let Ok(mut file) = File::open(traces) else {
+    // Whoever opens a pipe waits for its writers.
+    let Ok(mut file) = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(traces)
+    else {
         return Ok(());
     };
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(());
+    }
     let mut text = Vec::new();
     let read = file
         .seek(SeekFrom::Start(from))

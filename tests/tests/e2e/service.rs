@@ -210,7 +210,22 @@ fn settings_are_taken_from_a_file_and_checked() {
     );
     let file = file.to_str().unwrap();
     let said = run(&mut node.mgbd(&["--settings", file, "--check"])).success();
-    assert!(said.starts_with("mgbd: the settings are right"), "{said}");
+    assert!(said.starts_with("# The settings are right"), "{said}");
+    for line in [
+        "policy = \"sa\"\n",
+        "capacity = \"32MiB\"\n",
+        "no-move = true\n",
+        "no-swap = false  # by default\n",
+    ] {
+        assert!(said.contains(line), "{line} in {said}");
+    }
+    // What is printed is itself a file of settings, which says the same.
+    let printed = node.write("printed.toml", &said);
+    let again = run(&mut node.mgbd(&["--settings", printed.to_str().unwrap(), "--check"])).success();
+    assert_eq!(
+        again.replace("  # by default", ""),
+        said.replace("  # by default", "")
+    );
     node.start_mgbd_with("mgb", &["--settings", file]);
     let view = node.view();
     // The command line goes before the file.

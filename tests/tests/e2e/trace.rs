@@ -90,6 +90,10 @@ fn a_command_ends_as_it_does_alone() {
     program.signal(rustix::process::Signal::TERM);
     assert_eq!(program.end().code(), 9);
     events(&node, "mgb-trace.json");
+    // What others read is theirs: nobody waits for a writer of a pipe.
+    let pipe = node.folder().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).expect("a pipe");
+    run(node.mgb(&["trace", "--", "true"]).env("MGB_TRACE", &pipe)).success();
     run(&mut node.mgb(&["trace", "--", "./nothing"])).failure(&["failed to find the program ./nothing"]);
 }
 
