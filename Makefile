@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup build install uninstall dist tarball debs package-test release commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help help-all setup build install uninstall dist tarball debs package-test release starters-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets that one needs first
@@ -56,6 +56,12 @@ package-test: tarball debs ### the tarball and the packages in small Debians: in
 
 release: ## make a release ready in dist/: checks, tests, tarball, packages, notes, parts list, sums (see RELEASING.md)
 	@packaging/release.sh $(STAGED)/dist dist
+
+starters-test: examples ### programs that GNU parallel, Snakemake and Ray start (from Debian and PyPI; not in make test)
+	@tools/setup.sh parallel python3-venv
+	@test -e $(STAGED)/starters/done || { python3 -m venv $(STAGED)/starters && \
+		$(STAGED)/starters/bin/pip install --quiet ray snakemake && touch $(STAGED)/starters/done; }
+	tests/starters/starters.py --tools $(STAGED)/starters
 
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(STAGED)/bin/mgb demo --page $(STAGED)/demo.html
