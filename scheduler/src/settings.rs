@@ -52,10 +52,19 @@ pub fn arguments(file: &Path) -> Result<Vec<OsString>, SettingsError> {
     Ok(arguments)
 }
 
-/// The settings as such a file, which stands for the same as the command line that these were parsed from. What is not
-/// set stands in a comment.
-pub fn text(command: &Command, matches: &ArgMatches) -> String {
-    let mut text = String::new();
+/// A setting as it stands in such a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The long name of the option.
+    pub name: String,
+    /// Its value; `None`: it is not set.
+    pub value: Option<String>,
+    is_default: bool,
+}
+
+/// All settings that were parsed, in the order of the options.
+pub fn all(command: &Command, matches: &ArgMatches) -> Vec<Setting> {
+    let mut all = Vec::new();
     for argument in command.get_arguments() {
         let Some(name) = argument
             .get_long()
@@ -64,18 +73,33 @@ pub fn text(command: &Command, matches: &ArgMatches) -> String {
             continue;
         };
         let id = argument.get_id().as_str();
-        let line = match argument.get_action() {
-            ArgAction::SetTrue => format!("{name} = {}", matches.get_flag(id)),
-            _ => match matches.get_raw(id).and_then(|mut values| values.next()) {
-                None => format!("# {name} is not set"),
-                Some(value) => format!("{name} = {}", value_of(&value.to_string_lossy())),
-            },
+        let value = match argument.get_action() {
+            ArgAction::SetTrue => Some(matches.get_flag(id).to_string()),
+            _ => matches
+                .get_raw(id)
+                .and_then(|mut values| values.next())
+                .map(|value| value_of(&value.to_string_lossy()).to_string()),
         };
-        let is_default = matches.value_source(id) == Some(ValueSource::DefaultValue);
-        text += &line;
-        text += if is_default { "  # by default\n" } else { "\n" };
+        all.push(Setting {
+            name: name.to_owned(),
+            value,
+            is_default: matches.value_source(id) == Some(ValueSource::DefaultValue),
+        });
     }
-    text
+    all
+}
+
+/// The settings as such a file, which stands for the same as the command line that these were parsed from. What is not
+/// set stands in a comment.
+pub fn text(settings: &[Setting]) -> String {
+    let line = |setting: &Setting| {
+        let by_default = if setting.is_default { "  # by default" } else { "" };
+        match &setting.value {
+            None => format!("# {} is not set\n", setting.name),
+            Some(value) => format!("{} = {value}{by_default}\n", setting.name),
+        }
+    };
+    settings.iter().map(line).collect()
 }
 
 /// Options that are no settings.
@@ -104,7 +128,7 @@ mod tests {
                 .arg(option("secret").default_value("1").hide(true))
         };
         let given = ["mgbd", "--check", "--no-mps", "--patience=9", "--policy", "a\"b"];
-        let said = text(&command(), &command().get_matches_from(given));
+        let said = text(&all(&command(), &command().get_matches_from(given)));
         assert_eq!(
             said,
             "policy = 'a\"b'\npatience = 9\n# past is not set\nno-move = false  # by default\nno-mps = true\n"

@@ -16,7 +16,7 @@ use crate::users::Users;
 pub const SUBORDINATES: &str = "/etc/subuid";
 
 /// What is too much, and what is done about it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverheadLimit {
     /// Bytes that a process may have on a GPU beside what it was granted and an ordinary context.
     pub bytes: u64,
@@ -26,6 +26,42 @@ pub struct OverheadLimit {
 
 /// The percentage of the multiprocessors that is kept from batch programs beside latency programs.
 pub const LATENCY_RESERVE: u32 = 10;
+
+/// Settings that may change while `mgbd` runs, each as in [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveSettings {
+    /// How long the first in the queue may be passed by others.
+    pub patience: Duration,
+    /// Whether tasks that may go on elsewhere are moved between GPUs.
+    pub moves: bool,
+    /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
+    pub swap_memory: Option<u64>,
+    /// Whether GPUs that fail by the driver's word are drained from now on.
+    pub drains_failing: bool,
+    /// How much more than it was granted a process may have; `None`: nobody looks.
+    pub overhead_limit: Option<OverheadLimit>,
+    /// The percentage of multiprocessors that is kept from batch programs that begin from now on.
+    pub latency_reserve: u32,
+}
+
+/// What settings say that were read again.
+#[derive(Clone, Debug)]
+pub struct ChangedSettings {
+    /// Those that hold at once.
+    pub live: LiveSettings,
+    /// The names of others that say something else than at the start.
+    pub others: Vec<String>,
+}
+
+/// Reads the settings again, or says what is wrong with them. Called by a thread beside the loop.
+#[derive(Clone)]
+pub struct RereadSettings(pub Arc<dyn Fn() -> Result<ChangedSettings, String> + Send + Sync>);
+
+impl std::fmt::Debug for RereadSettings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("RereadSettings")
+    }
+}
 
 /// The settings of an `mgbd`.
 #[derive(Clone, Debug)]
@@ -40,8 +76,10 @@ pub struct Config {
     pub subordinates: PathBuf,
     /// The file of what users and groups may have; `None`: nobody is limited.
     pub quotas: Option<PathBuf>,
-    /// Becomes readable when that file is to be read again, with a byte for each time.
+    /// Becomes readable when that file and settings are to be read again, with a byte for each time.
     pub reload: Option<Arc<OwnedFd>>,
+    /// How settings are read again; `None`: they are not in a file.
+    pub reread: Option<RereadSettings>,
     /// The policy, which decides what is granted.
     pub policy: Policy,
     /// The order in which requests are served; as [`Policy::serves`] has it.
@@ -101,6 +139,7 @@ impl Config {
             subordinates: SUBORDINATES.into(),
             quotas: None,
             reload: None,
+            reread: None,
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PASSED_TIMEOUT,

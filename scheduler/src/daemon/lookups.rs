@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::broker::ProgramId;
 use crate::client::ClientId;
+use crate::daemon::config::{ChangedSettings, RereadSettings};
 use crate::daemon::process::family::program_of;
 use crate::daemon::process::marks::Marks;
 use crate::daemon::threads::apart::Apart;
@@ -37,6 +38,8 @@ pub(crate) enum LookupAnswer {
     Health(usize, News),
     /// What the file of quotas says.
     Quotas(Result<Quotas, QuotasError>),
+    /// What the settings say.
+    Settings(Result<ChangedSettings, String>),
 }
 
 /// Questions and their answers.
@@ -126,6 +129,13 @@ impl Lookups {
         self.names.put(NOBODY, move || {
             answers.add(LookupAnswer::Quotas(Quotas::read(&file)))
         })
+    }
+
+    /// What do the settings say?
+    pub(crate) fn settings(&self, reread: RereadSettings) -> bool {
+        let answers = self.answers.clone();
+        self.names
+            .put(NOBODY, move || answers.add(LookupAnswer::Settings((reread.0)())))
     }
 
     /// The answers that have come.

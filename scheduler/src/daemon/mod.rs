@@ -56,7 +56,9 @@ mod view;
 use std::os::fd::OwnedFd;
 
 pub use accept::listener::{ListenError, Listener};
-pub use config::{Config, LATENCY_RESERVE, OverheadLimit, SUBORDINATES};
+pub use config::{
+    ChangedSettings, Config, LATENCY_RESERVE, LiveSettings, OverheadLimit, RereadSettings, SUBORDINATES,
+};
 pub use error::DaemonError;
 pub use server::Server;
 

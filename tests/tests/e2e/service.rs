@@ -243,6 +243,73 @@ fn settings_are_taken_from_a_file_and_checked() {
     }
 }
 
+/// Memory that may not leave leaves once the settings allow it, without a restart; a mistake changes nothing, and what
+/// needs a restart is named.
+#[test]
+fn settings_are_read_again_while_programs_run() {
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
+    let file = node.write("mgbd.toml", "swap-memory = \"1MiB\"\n");
+    node.start_mgbd_with("mgb", &["--settings", file.to_str().unwrap()]);
+    let arguments = ["40", "10", "300", "wait", "10", "8"];
+    let start = || {
+        let mut command = node.command(built::program("phases"), &arguments);
+        RunningProgram::start(command.env("MGB", "require"))
+    };
+    let first = start();
+    wait::until("the first has its memory", || {
+        (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+    });
+    let second = start();
+    wait::until("the second waits", || {
+        (node.view().queue.first()?.waited_ms > 1000).then_some(())
+    });
+    assert_eq!(node.view().counts.evicted, 0, "the host takes 1 MiB");
+    node.write("mgbd.toml", "swap-memory = \"half\"\n");
+    node.signal_mgbd(Signal::HUP);
+    node.write(
+        "mgbd.toml",
+        "swap-memory = \"1GiB\"\ncapacity = \"32MiB\"\npatience = 7\n",
+    );
+    node.signal_mgbd(Signal::HUP);
+    wait::until("the first one's memory leaves for the second", || {
+        (node.view().counts.evicted > 0).then_some(())
+    });
+    for program in [first, second] {
+        assert!(program.end().success().ends_with("PASS\n"));
+    }
+    assert_eq!(node.view().gpus[0].gpu.usable_bytes, 64 << 20, "as at the start");
+    let said = node.stop_mgbd().stderr;
+    assert!(
+        said.contains("capacity has changed: it takes effect at mgbd's next start"),
+        "{said}"
+    );
+    assert!(!said.contains("patience has changed"), "{said}");
+}
+
+/// A file of settings with a mistake is named, and nothing changes.
+#[test]
+fn settings_with_a_mistake_change_nothing() {
+    let mut node = PrivateNode::without_mgbd("1x64MiB");
+    let file = node.write("mgbd.toml", "patience = 7\n");
+    node.start_mgbd_with("mgb", &["--settings", file.to_str().unwrap()]);
+    let mut said = Vec::new();
+    for text in ["patience = \"soon\"\n", "patienc = 7\n", "patience ="] {
+        node.write("mgbd.toml", text);
+        node.signal_mgbd(Signal::HUP);
+        // One signal after the other: several at once count as one.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        said.push(text);
+    }
+    assert!(node.view().tasks.is_empty(), "it runs");
+    let log = node.stop_mgbd().stderr;
+    assert_eq!(
+        log.matches("the settings stay as they were").count(),
+        said.len(),
+        "{log}"
+    );
+    assert!(log.contains("mgbd.toml: invalid value 'soon'"), "{log}");
+}
+
 #[test]
 fn the_units_are_right_as_far_as_systemd_can_say() {
     if !std::path::Path::new("/usr/bin/systemd-analyze").exists() {

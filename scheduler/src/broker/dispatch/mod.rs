@@ -231,6 +231,11 @@ impl Broker {
         self.history.saw_work(&self.books, snapshot, now);
     }
 
+    /// The rules by which it serves are others from the next round on.
+    pub fn change_rules(&mut self, change: impl FnOnce(&mut ServingRules)) {
+        change(&mut self.books.rules);
+    }
+
     /// Begins with what an earlier broker remembered.
     pub fn recall(&mut self, remembered: &Remembered) {
         self.history.recall(remembered);

@@ -61,6 +61,7 @@ impl Server {
                     self.accounts.was_read(read);
                     self.renew_accounts();
                 }
+                LookupAnswer::Settings(read) => self.has_settings(read),
             }
         }
     }

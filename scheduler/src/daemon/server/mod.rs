@@ -21,6 +21,7 @@ mod quotas;
 mod recover;
 mod requests;
 mod rounds;
+mod settings;
 mod setup;
 mod signal;
 mod sleep;

@@ -1,7 +1,5 @@
 //! What holds for the users of clients: from the file of quotas, as of the start or of the last SIGHUP.
 
-use rustix::net::RecvFlags;
-
 use crate::client::ClientId;
 use crate::daemon::server::Server;
 
@@ -34,16 +32,5 @@ impl Server {
             }
         }
         self.view.changed();
-    }
-
-    /// Does what SIGHUP asks for.
-    pub(crate) fn reload(&mut self) {
-        // Left in the socket they would fill it, and later signals would say nothing.
-        if let Some(told) = &self.config.reload {
-            let mut bytes = [0; 64];
-            while rustix::net::recv(told, &mut bytes, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {
-            }
-        }
-        self.accounts.read_file();
     }
 }
