@@ -160,6 +160,7 @@ fn a_whole_process_is_ended_with_what_it_has_started() {
         &format!("[users.{own}]\ntime = \"1s\"\nend-late = true\n"),
     );
     let phases = built::program("phases");
+    // The shell is told first: it does not go on with its next command.
     let script = format!("{} 8 1000000 20 wait 10 8; exit 7", phases.display());
     let ended = run(&mut node.mgb(&["run", "--need", "16MiB", "sh", "-c", &script]));
     assert_eq!(ended.code(), 128 + 15, "{ended:?}");

@@ -17,7 +17,8 @@ impl Server {
         self.hello.mps_pipe.is_none() || !client.kept.is_empty()
     }
 
-    /// Signals a client's process, and before it those of its children that use one of these GPUs, also where they have left it: it may be a shell.
+    /// Signals a client's process, and then those of its children that use one of these GPUs, also where they have left
+    /// it: it may be a shell, which would go on with its next command where a child ended first.
     pub(crate) fn signal(&self, client: &Client, gpus: GpuSet, signal: Signal) {
         let (own, marks) = (
             BTreeMap::from([(client.pid, ())]),
@@ -28,6 +29,8 @@ impl Server {
             .flat_map(|gpu| self.node.residents(gpu).unwrap_or_default())
             .map(|resident| resident.pid)
             .collect();
+        // Held before the process is signalled: once it has ended they are nobody's children.
+        let mut children = Vec::new();
         for resident in residents {
             let is_child = || {
                 resident != client.pid
@@ -40,12 +43,15 @@ impl Server {
                 && is_child()
                 && is_of(resident, client.uid) == Some(true)
             {
-                let _ = pidfd_send_signal(&child, signal);
+                children.push(child);
             }
         }
         // The process of this client, whatever has its number now; as its user could.
         if is_of(client.pid, client.uid) == Some(true) {
             let _ = pidfd_send_signal(&client.pidfd, signal);
+        }
+        for child in children {
+            let _ = pidfd_send_signal(&child, signal);
         }
     }
 }
