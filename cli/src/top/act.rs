@@ -4,17 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mgb_command::daemon;
-use mgb_probe::{Changed, Client, Processes};
+use mgb_probe::{Changed, Processes};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::state::TopAction;
-use crate::look::look;
+use crate::look::{connect, look};
 use crate::relocate::{self, Stands};
-
-/// How long mgbd has for its hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For how long mgbd tries to move a process.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(6);
@@ -28,7 +24,7 @@ pub(super) fn act(socket: &Path, action: &TopAction) -> String {
 }
 
 fn outcome(socket: &Path, action: &TopAction) -> Result<String> {
-    let connect = || Client::observe_within(socket, HELLO_TIMEOUT).map_err(daemon::way_out);
+    let connect = || connect(socket);
     Ok(match *action {
         TopAction::Quit => String::new(),
         TopAction::Cancel(pid) => cancel(socket, pid)?,

@@ -12,20 +12,20 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use mgb_command::daemon;
 use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::table::plural;
 use mgb_probe::{Client, clock, socket_path};
 use rustix::process::{Pid, Signal};
 
 use self::recorder::Recorder;
+use crate::look::connect;
 use crate::program;
 use crate::stop::StopSignals;
 
 /// Between two looks: mgbd writes its view that often while somebody looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
-/// How long mgbd has for its hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest recording: a year.
+const MAX_SECONDS: u64 = 365 * 24 * 3600;
 /// The variable that has programs write down what they did.
 const MGB_TRACE: &str = "MGB_TRACE";
 
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "mgb-trace.json")]
     output: PathBuf,
     /// End after so many seconds.
-    #[arg(long = "for", value_name = "SECONDS", conflicts_with = "command")]
+    #[arg(long = "for", value_name = "SECONDS", conflicts_with = "command", value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     seconds: Option<u64>,
     /// A command: it is recorded until it ends.
     #[arg(last = true, value_name = "COMMAND")]
@@ -61,7 +61,7 @@ pub struct Args {
 pub fn run(args: &Args) -> CommandResult {
     let stop = StopSignals::watch().code(exit::FAILED)?;
     if args.command.is_empty() {
-        let client = connect().code(exit::NODE)?;
+        let client = connect(&socket_path()).code(exit::NODE)?;
         let mut recorder = Recorder::create(&args.output, clock::nanoseconds()).code(exit::FAILED)?;
         mgb_command::tell!(
             "mgb trace: recording to {}; ctrl-c ends it",
@@ -92,10 +92,6 @@ pub fn run(args: &Args) -> CommandResult {
     Ok(status.code().unwrap_or_else(of_signal) as u8)
 }
 
-fn connect() -> Result<Client> {
-    Client::observe_within(&socket_path(), HELLO_TIMEOUT).map_err(daemon::way_out)
-}
-
 /// Looks again and again until it is over. Where mgbd is away, the next look tries to reach it.
 fn watch(
     recorder: &mut Recorder,
@@ -109,7 +105,7 @@ fn watch(
             Some(view) => recorder.saw(clock::nanoseconds(), &view)?,
             None => {
                 recorder.lost(clock::nanoseconds())?;
-                client = connect().ok();
+                client = connect(&socket_path()).ok();
             }
         }
         if ends {
@@ -136,7 +132,7 @@ fn record_command(args: &Args, recorder: &mut Recorder, stop: &StopSignals) -> R
         .with_context(|| format!("failed to run {}", file.display()))
         .code(exit::USAGE)?;
     let mut status = None;
-    let watched = watch(recorder, connect().ok(), || {
+    let watched = watch(recorder, connect(&socket_path()).ok(), || {
         if stop.take() > 0 {
             forward(stop, &child);
         }

@@ -75,9 +75,13 @@ pub(super) struct Seen {
 impl Slices {
     /// The row of that kind in the file.
     pub(super) fn row(&mut self, file: &mut TraceFile, of: RowOf) -> Result<Row> {
+        if let Some(row) = self.rows.get(&of) {
+            return Ok(*row);
+        }
         let next = self.rows.keys().filter(|(pid, _)| *pid == of.0).count() + 1;
         let tid = u32::try_from(next).unwrap_or(u32::MAX);
-        let row = *self.rows.entry(of).or_insert(Row { pid: of.0, tid });
+        let row = Row { pid: of.0, tid };
+        self.rows.insert(of, row);
         file.name_row(row, || of.1.name())?;
         Ok(row)
     }

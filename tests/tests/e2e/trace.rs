@@ -120,6 +120,8 @@ fn a_node_is_recorded_for_a_while() {
     events(&node, "other.json");
     run(&mut node.mgb(&["trace", "-o", "/nowhere/t.json", "--for", "1"])).failure(&["/nowhere/t.json"]);
     run(&mut node.mgb(&["trace", "-o", "/dev/full", "--for", "1"])).failure(&["failed to write"]);
+    let never = u64::MAX.to_string();
+    run(&mut node.mgb(&["trace", "--for", &never])).failure(&["invalid value"]);
     let nobody = PrivateNode::without_mgbd("1x64MiB");
     assert_eq!(run(&mut nobody.mgb(&["trace", "--for", "1"])).code(), 3);
 }
