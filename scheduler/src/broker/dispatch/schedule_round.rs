@@ -121,12 +121,8 @@ impl Broker {
         if growing.is_empty() {
             return;
         }
-        let mut growing: Vec<Waiting> = growing.iter().map(|waiting| Waiting::clone(waiting)).collect();
-        let goes_first = self.latency_goes_first(round);
-        growing.sort_by_key(|waiting| {
-            let is_behind = !goes_first || !round.is_latency(waiting.client);
-            (is_behind, waiting.client, waiting.since)
-        });
+        let growing = growing.iter().map(|waiting| Waiting::clone(waiting)).collect();
+        let growing = self.growths_in_order(growing, round);
         let mut kept = GpuSet::EMPTY;
         let colocation = Colocation::of(&self.books.ledger);
         for waiting in growing {
@@ -149,6 +145,27 @@ impl Broker {
                 self.grant_growth(&waiting, gpu, round);
             }
         }
+    }
+
+    /// Growths in the order in which they are served: latency programs and then the senior first. Among those
+    /// that come back with nothing left on their GPUs, who waits longest takes the first of their places: they
+    /// keep nobody waiting, and where they leave and come back all the time, the most junior would never be
+    /// served.
+    fn growths_in_order(&self, mut growing: Vec<Waiting>, round: &Round<'_>) -> Vec<Waiting> {
+        let goes_first = self.latency_goes_first(round);
+        let is_behind = |waiting: &Waiting| !goes_first || !round.is_latency(waiting.client);
+        growing.sort_by_key(|waiting| (is_behind(waiting), waiting.client, waiting.since));
+        let has_nothing = |waiting: &Waiting| {
+            let task = self.books.ledger.task(waiting.key());
+            task.is_some_and(|holding| holding.evicted > 0 && holding.reserved == 0)
+        };
+        let places: Vec<usize> = (0..growing.len()).filter(|&at| has_nothing(&growing[at])).collect();
+        let mut back: Vec<Waiting> = places.iter().map(|&at| growing[at].clone()).collect();
+        back.sort_by_key(|waiting| (is_behind(waiting), waiting.since));
+        for (at, waiting) in places.into_iter().zip(back) {
+            growing[at] = waiting;
+        }
+        growing
     }
 
     /// Whether a growth fits where its task is, and the task is to stay there.

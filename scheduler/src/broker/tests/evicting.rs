@@ -64,3 +64,34 @@ fn others_that_pause_soon_keep_nobody_there() {
         assert_eq!(broker.take_orders().len(), orders);
     }
 }
+
+/// Memory that comes and goes all the time: who has waited longest comes back first, also where his process came last.
+#[test]
+fn those_that_come_back_do_so_in_turn() {
+    let mut broker = broker(&[100 * MIB]);
+    let leave = |broker: &mut Broker, client, at| {
+        broker.request(client, 1, request(Op::Swapped, 1, 60 * MIB, 9), seconds(at));
+    };
+    let come_back = |broker: &mut Broker, client, at| {
+        let back = request(Op::Grow, 1, 60 * MIB, client as u32);
+        assert_eq!(broker.request(client, 0, back, seconds(at)), None);
+    };
+    let served = |broker: &mut Broker, at| granted(broker, &mut Snapshot::default(), seconds(at));
+    for client in 1..=3 {
+        begin(&mut broker, client, 60, seconds(client));
+        assert_eq!(served(&mut broker, client), [client]);
+        leave(&mut broker, client, client);
+    }
+    come_back(&mut broker, 1, 10);
+    assert_eq!(served(&mut broker, 10), [1]);
+    come_back(&mut broker, 3, 11);
+    come_back(&mut broker, 2, 12);
+    assert_eq!(served(&mut broker, 12), NOBODY);
+    for (round, next) in (0..).zip([3, 2, 1, 3, 2, 1]) {
+        let at = 13 + round;
+        let leaves = next % 3 + 1;
+        leave(&mut broker, leaves, at);
+        come_back(&mut broker, leaves, at);
+        assert_eq!(served(&mut broker, at), [next], "at {at} s");
+    }
+}
