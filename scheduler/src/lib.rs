@@ -14,7 +14,6 @@
     )
 )]
 
-pub mod alternate;
 pub mod balance;
 pub mod broker;
 mod channel_memory;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The mixes of the evaluation under MGB in variants, in turns on one machine: with static tasks, with all tasks bound at
-run time (`MGB_STATIC=off`), without evictions, with FlexGPU's rule for them, and with pairs held by turns. Prints medians of the makespan, of what jobs waited, and of how often memory was swapped."""
+run time (`MGB_STATIC=off`), without evictions, and with FlexGPU's rule for them. Prints medians of the makespan, of what jobs waited, and of how often memory was swapped."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ from trial import GIB, Nvml, Trial
 MASK = (1 << 64) - 1
 # What differs: more environment of the programs, more options of mgbd.
 VARIANTS = {"static": ({}, []), "lazy": ({"MGB_STATIC": "off"}, []), "no-swap": ({}, ["--no-swap"]),
-            "flexgpu": ({}, ["--evict-by", "flexgpu"]), "alternate": ({}, ["--alternate"])}
+            "flexgpu": ({}, ["--evict-by", "flexgpu"])}
 
 
 def numbers(state):

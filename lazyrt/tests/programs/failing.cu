@@ -104,10 +104,10 @@ static void beside_a_fault(bool is_late) {
   OK(cudaSetDevice(1));
   void *pointer = nullptr;
   if (is_late) {
-    // Then the kernel has faulted before anybody asks for its device. On GPUs an allocation on another one finds that
-    // out and a wait there does not; under MGB it is the other way round.
+    // Then the kernel has faulted before anybody asks for its device. On GPUs neither a wait on another one nor an
+    // allocation out of what the runtime has there finds that out, and one that the driver makes does.
     usleep(100000);
-    cudaMalloc(&pointer, 100);
+    cudaMalloc(&pointer, size_t(8) << 20);
     cudaDeviceSynchronize();
   }
   IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);

@@ -94,8 +94,6 @@ pub struct Config {
     pub shuffles: Option<Duration>,
     /// Whether batch programs that starve beside others on their GPU are helped.
     pub fair: bool,
-    /// Whether two programs with phases have a GPU by turns.
-    pub alternates: bool,
     /// How often the GPUs change, at random, on which batch programs are held: for tests.
     pub shakes: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
@@ -147,7 +145,6 @@ impl Config {
             moves: true,
             shuffles: None,
             fair: true,
-            alternates: false,
             shakes: None,
             swap_memory: None,
             drains_failing: true,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use mgb_interface::Queue;
 
-use crate::alternate::{Turns, Worker};
 use crate::client::ClientId;
 use crate::daemon::config::Config;
 use crate::fair::{FairPace, Member, Shares};
@@ -30,10 +29,6 @@ pub(crate) struct Paces {
     due: Option<Duration>,
     /// Whom of the batch programs others are held for; `None`: they are left to MPS.
     shares: Option<Shares>,
-    /// Whose turn it is, of two with phases; `None`: they are left to MPS.
-    turns: Option<Turns>,
-    /// When to look at that next.
-    turns_due: Duration,
     /// When batch programs were seen to have work last, and on which GPU.
     busy: BTreeMap<ClientId, (u32, Duration)>,
     /// When that is looked at next.
@@ -49,7 +44,6 @@ impl Paces {
         let by_laxity = config.queue == Queue::Laxity;
         Paces {
             shares: (config.fair || by_laxity).then(|| Shares::new(config.fair)),
-            turns: config.alternates.then(Turns::default),
             shakes: config.shakes,
             ..Paces::default()
         }
@@ -80,8 +74,7 @@ impl Paces {
     /// Whether there is none, nobody was told otherwise, and it is too early to look at shares.
     pub(crate) fn are_none(&self, now: Duration) -> bool {
         let looks = self.shares.is_some() && now >= self.look_at;
-        let turns = self.turns.is_some() && now >= self.turns_due;
-        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none() && !looks && !turns
+        self.latency.is_empty() && self.told == Paced::default() && self.shakes.is_none() && !looks
     }
 
     /// Looks at batch programs on their GPUs, each with whether it has work there now.
@@ -105,24 +98,15 @@ impl Paces {
         self.look_at = now + due.map_or(LOOK_INTERVAL, |due| due.min(RENEWAL_INTERVAL));
     }
 
-    /// Looks at whose turn it is among batch programs.
-    pub(crate) fn alternate(&mut self, batch: impl Iterator<Item = Worker>, now: Duration) {
-        if let Some(turns) = self.turns.as_mut().filter(|_| now >= self.turns_due) {
-            let workers: Vec<Worker> = batch.collect();
-            self.turns_due = now + turns.step(&workers, now).unwrap_or(LOOK_INTERVAL);
-        }
-    }
-
-    /// What a batch program with a context on this GPU alone is told: what all are, and what its share and
-    /// its turn ask for.
+    /// What a batch program with a context on this GPU alone is told: what all are, and what its share asks
+    /// for.
     pub(crate) fn of(&self, client: ClientId, gpu: u32, paced: Paced, now: Duration) -> Paced {
         let shares = self.shares.as_ref().filter(|_| self.busy.contains_key(&client));
         let own = shares.map_or_else(FairPace::default, |shares| shares.pace(gpu, client, now));
-        let waits = self.turns.as_ref().is_some_and(|turns| turns.holds(gpu, client));
         let bit = 1u64.checked_shl(gpu).unwrap_or(0);
         Paced {
-            holds: paced.holds | if own.held || waits { bit } else { 0 },
-            bounds: paced.bounds | if own.bounded || waits { bit } else { 0 },
+            holds: paced.holds | if own.held { bit } else { 0 },
+            bounds: paced.bounds | if own.bounded { bit } else { 0 },
         }
     }
 
@@ -163,9 +147,7 @@ impl Paces {
     pub(crate) fn due_in(&self, now: Duration) -> Option<Duration> {
         let shares = self.shares.as_ref().filter(|shares| shares.are_any());
         let looks = shares.map(|_| self.look_at);
-        let turns = self.turns.as_ref().filter(|turns| turns.are_any());
-        let turns = turns.map(|_| self.turns_due);
-        let due = [self.due, looks, turns].into_iter().flatten().min();
+        let due = [self.due, looks].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now))
     }
 }

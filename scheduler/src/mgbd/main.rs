@@ -245,7 +245,6 @@ fn run(options: Options, matches: &ArgMatches, queue: Queue) -> anyhow::Result<(
         moves: live.moves,
         shuffles: options.move_every.map(Duration::from_millis),
         fair: !options.no_fair,
-        alternates: options.alternate,
         shakes: options.hold_every.map(Duration::from_millis),
         swap_memory: live.swap_memory,
         overhead_limit: live.overhead_limit,

@@ -94,10 +94,6 @@ pub(crate) struct Options {
     /// Leave the shares of programs on a GPU to MPS, also where one starves beside others
     #[arg(long)]
     pub(crate) no_fair: bool,
-    /// Let two programs that use a whole GPU in phases have it by turns, so that each computes while the
-    /// other is on the host
-    #[arg(long)]
-    pub(crate) alternate: bool,
     /// Hold launches on GPUs that change at random every so many milliseconds, for tests
     #[arg(long, value_name = "MS", hide = true)]
     pub(crate) hold_every: Option<u64>,

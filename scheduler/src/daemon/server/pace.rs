@@ -7,7 +7,6 @@ use mgb_probe::view::{PacedFor, TaskView, WaitView};
 use mgb_probe::wire::Reply;
 use mgb_probe::{Class, MpsClient};
 
-use crate::alternate::Worker;
 use crate::broker::Broker;
 use crate::client::ClientId;
 use crate::daemon::client::Client;
@@ -166,14 +165,6 @@ impl Server {
             (one, client.is_busy(gpu as usize))
         };
         self.paces.share(batch().map(member), now);
-        let worker = |(client, gpu): (&Client, u32)| Worker {
-            client: client.id,
-            gpu,
-            has_work: client.is_busy(gpu as usize),
-            is_wide: client.launched_warps(gpu as usize) * 2
-                >= broker.ledger().gpus()[gpu as usize].max_warps.max(1),
-        };
-        self.paces.alternate(batch().map(worker), now);
         let paces = &self.paces;
         for client in self.clients.values_mut().filter(|client| !client.observer) {
             match class(client) {
