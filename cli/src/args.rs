@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, metrics, queue, quota, relocate, run, start_mgbd,
-    status, stop_mgbd, suspend, top, trace, why,
+    batch, bench, demo, doctor, drain, explain, history, manual, metrics, queue, quota, relocate, run,
+    start_mgbd, status, stop_mgbd, suspend, top, trace, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -24,6 +24,7 @@ Start here:
   mgb submit -- ./app           the same in a queue that outlives the terminal
   mgb queue                     see it
   mgb status                    see who holds what
+  mgb history                   see who has used what, day by day
   mgb metrics                   serve metrics of the node to Prometheus
   mgb why PID                   see why a program waits, is held, or runs where it does
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
@@ -82,6 +83,7 @@ pub enum Command {
     Status(status::Args),
     Top(top::Args),
     Trace(trace::Args),
+    History(history::Args),
     Why(why::Args),
     Metrics(metrics::Args),
     Quota(quota::Args),

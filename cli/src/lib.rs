@@ -25,6 +25,7 @@ mod example;
 mod explain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod history;
 mod kept;
 mod legacy;
 mod look;
@@ -106,6 +107,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Top(args) => ("mgb top", top::run(&args)),
         Command::Trace(args) => ("mgb trace", trace::run(&args)),
+        Command::History(args) => ("mgb history", history::run(&args)),
         Command::Metrics(args) => ("mgb metrics", metrics::run(&args)),
         Command::Why(args) => ("mgb why", why::run(&args)),
         Command::Quota(args) => ("mgb quota", quota::run(&args)),

@@ -1,5 +1,5 @@
 //! What `mgb` and `mgbd` know of each other beside the protocol of clients: the policies and orders by name, the
-//! holder's messages, where the files of an `mgbd` lie, and which process is one.
+//! holder's messages, where the files of an `mgbd` lie, what programs have taken, and which process is one.
 
 pub mod folders;
 pub mod holder;
@@ -8,6 +8,7 @@ pub mod mps;
 pub mod peer;
 mod policy;
 mod queue;
+pub mod usage;
 
 pub use policy::{OwnOrder, Policy, PolicyError, WaitOrder};
 pub use queue::{Queue, QueueError};

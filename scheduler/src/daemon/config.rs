@@ -123,11 +123,14 @@ pub struct Config {
     pub mps_control: PathBuf,
     /// The file of what programs took before, read and written; it need not be there.
     pub past: PathBuf,
+    /// The folder of what programs take, by user and day: see [`mgb_interface::usage`].
+    pub usage: PathBuf,
 }
 
 impl Config {
     /// The usual way to run at a socket.
     pub fn new(socket: PathBuf) -> Config {
+        let usage = mgb_interface::usage::usual_folder(&socket);
         let mut past = socket.as_os_str().to_owned();
         past.push(".past");
         Config {
@@ -158,6 +161,7 @@ impl Config {
             confines: true,
             mps_control: mgb_interface::mps::MPS_CONTROL.into(),
             past: past.into(),
+            usage,
         }
     }
 }

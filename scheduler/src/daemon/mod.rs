@@ -10,6 +10,7 @@
 //! | `deferred_close` | closes what clients sent, which may take its time |
 //! | `service`  | what systemd is told |
 //! | `history_file` | the file of what programs took |
+//! | `usage`, `access_list` | what programs take, by day and user, in files that these may read |
 //! | `accept`   | the socket, the handshake, and whose a connection is |
 //! | `client`   | a client's channel, read as untrusted, and files that outlive its process |
 //! | `process`  | which process belongs to which client, and how it ended |
@@ -25,6 +26,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod accept;
+mod access_list;
 mod accounts;
 mod client;
 mod clock;
@@ -51,6 +53,8 @@ mod server;
 mod service;
 mod source;
 mod threads;
+#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
+mod usage;
 mod view;
 
 use std::os::fd::OwnedFd;

@@ -98,6 +98,12 @@ fn check_quotas(file: Option<&Path>) {
     std::process::exit(2);
 }
 
+/// The folder for what programs take that systemd has made for the service.
+fn state_folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("STATE_DIRECTORY").filter(|folder| is_service() && !folder.is_empty())?;
+    Some(PathBuf::from(folder).join("usage"))
+}
+
 /// Whether systemd started this very process, or what wraps it, and so starts it again by itself. What else
 /// systemd sets is inherited by all that a service starts, such as a job of cron's or a desktop's terminal.
 fn is_service() -> bool {
@@ -256,6 +262,7 @@ fn run(options: Options, matches: &ArgMatches, queue: Queue) -> anyhow::Result<(
         mps: !options.no_mps,
         latency_reserve: live.latency_reserve,
         past: options.past.unwrap_or(usual.past),
+        usage: options.usage.or_else(state_folder).unwrap_or(usual.usage),
         socket: usual.socket,
         holder: Some(program),
         again: (!options.no_restart && !is_service()).then_some(again),

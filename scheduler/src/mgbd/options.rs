@@ -78,6 +78,10 @@ pub(crate) struct Options {
     /// with .past]
     #[arg(long, value_name = "FILE")]
     pub(crate) past: Option<PathBuf>,
+    /// Keep what programs take of the GPUs in this folder, for mgb history [default: usage in the folder that
+    /// systemd gives mgbd.service, else beside the socket, with .usage]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) usage: Option<PathBuf>,
     /// Leave idle memory on its GPU although others wait for room
     #[arg(long)]
     pub(crate) no_swap: bool,

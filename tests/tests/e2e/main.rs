@@ -34,6 +34,7 @@ mod guards;
 mod health;
 mod held;
 mod hidden;
+mod history;
 mod imposter;
 mod keep_nvcc;
 mod kept;

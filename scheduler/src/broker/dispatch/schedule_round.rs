@@ -159,7 +159,9 @@ impl Broker {
             let task = self.books.ledger.task(waiting.key());
             task.is_some_and(|holding| holding.evicted > 0 && holding.reserved == 0)
         };
-        let places: Vec<usize> = (0..growing.len()).filter(|&at| has_nothing(&growing[at])).collect();
+        let places: Vec<usize> = (0..growing.len())
+            .filter(|&at| has_nothing(&growing[at]))
+            .collect();
         let mut back: Vec<Waiting> = places.iter().map(|&at| growing[at].clone()).collect();
         back.sort_by_key(|waiting| (is_behind(waiting), waiting.since));
         for (at, waiting) in places.into_iter().zip(back) {

@@ -23,6 +23,11 @@ impl Broker {
         self.accounts.has(uid)
     }
 
+    /// The user of a client.
+    pub fn user_of(&self, client: ClientId) -> u32 {
+        self.books.clients.user(client)
+    }
+
     /// The users who have programs here; what is known of others is forgotten.
     pub fn users(&mut self) -> BTreeSet<u32> {
         let here = self.books.clients.users();

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
+use mgb_probe::wire::GpuTime;
+
 use crate::Broker;
 use crate::broker::{Activity, Snapshot};
 use crate::client::ClientId;
@@ -143,6 +145,11 @@ impl Monitor {
     /// Whose the time of the GPUs is, by client and GPU.
     pub(crate) fn gpu_times(&self, now: Duration) -> BTreeMap<(ClientId, usize), ShownTime> {
         self.gpu_times.shown(now)
+    }
+
+    /// Whose the time of a GPU was since a client came there.
+    pub(crate) fn gpu_time(&self, client: ClientId, gpu: usize) -> GpuTime {
+        self.gpu_times.total(client, gpu)
     }
 
     /// How long a GPU had work since mgbd's start, and in which part of the last seconds, in thousandths.

@@ -9,6 +9,7 @@ mod answers;
 mod audit;
 mod beyond;
 mod connections;
+mod counted;
 mod entrance;
 mod failing;
 mod files;
@@ -55,6 +56,7 @@ use crate::daemon::server::rounds::Rounds;
 use crate::daemon::server::setup::{hello, raise_descriptor_limit, rules, watch_all};
 use crate::daemon::service::Service;
 use crate::daemon::source::EventSource;
+use crate::daemon::usage::UsageBook;
 use crate::daemon::view::{View, node_view};
 use crate::node::NodeDriver;
 use crate::seccomp;
@@ -81,6 +83,7 @@ pub struct Server {
     accounts: Accounts,
     rounds: Rounds,
     paces: Paces,
+    usage: UsageBook,
     service: Service,
 }
 
@@ -124,6 +127,7 @@ impl Server {
             accounts: Accounts::new(quotas, lookups, several),
             rounds: Rounds::new(),
             paces: Paces::new(&config),
+            usage: UsageBook::open(config.usage.clone(), several, start),
             service: Service::default(),
             config,
             node,
@@ -172,8 +176,10 @@ impl Server {
             restart,
             mut broker,
             clients,
+            usage,
             ..
         } = self;
+        usage.finish();
         let holder = restart.finish_history(&mut broker);
         // Clients that wait are told before MPS is waited for. What they sent may wait for somebody as it is
         // closed: that is left to the process's end.
@@ -201,6 +207,7 @@ impl Server {
                 Err(error) => return Err(DaemonError::System("wait for events", error)),
             }
             let seen = self.now();
+            self.count_usage(seen);
             let sources: Vec<EventSource> = events
                 .iter()
                 .filter_map(|event| EventSource::from_data(event.data))
@@ -287,6 +294,7 @@ impl Server {
         }
         self.check_times(now);
         self.restart.save_history(&mut self.broker, now);
+        self.usage.check(now);
         self.note(&[]);
         self.note_waits(now);
         self.service.lives(now);

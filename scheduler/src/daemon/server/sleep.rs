@@ -42,6 +42,7 @@ impl Server {
             self.shows_in(),
             self.service.interval(now),
             self.restart.due_in(&self.broker, now),
+            self.usage.due_in(now),
             self.broker.next_turn_in(now),
             self.broker.shuffles(),
             is_sampling.then_some(SAMPLE_INTERVAL),

@@ -11,12 +11,13 @@ use std::time::Duration;
 use mgb_interface::folders::file_at;
 use mgb_probe::Hello;
 use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, SEGMENT_BYTES, Segment, TaskView};
-use rustix::fs::{FallocateFlags, Mode, XattrFlags, fchmod, fsetxattr, fstat};
+use rustix::fs::{FallocateFlags, Mode, fchmod, fstat};
 use rustix::io::Errno;
 use rustix::shm;
 
 use crate::Broker;
 use crate::client::ClientId;
+use crate::daemon::access_list;
 use crate::daemon::client::Client;
 use crate::daemon::error::DaemonError;
 use crate::daemon::limits::{LOG_LINES, Limiter};
@@ -64,7 +65,7 @@ impl ViewFile {
         fchmod(file, Mode::from_raw_mode(mode))?;
         let own = rustix::process::geteuid().as_raw();
         match reader.filter(|reader| *reader != own) {
-            Some(reader) => fsetxattr(file, ACL, &readable_by(reader), XattrFlags::empty()),
+            Some(reader) => access_list::let_read(file, reader),
             None => Ok(()),
         }
     }
@@ -123,32 +124,6 @@ fn make() -> Result<(String, OwnedFd), Errno> {
         }
     }
     Err(Errno::EXIST)
-}
-
-/// The extended attribute with a file's access list.
-const ACL: &str = "system.posix_acl_access";
-
-/// An access list (`linux/posix_acl_xattr.h`) by which the owner and one more user may read. The file is not
-/// that user's: its owner could write to it, or cut it short.
-fn readable_by(uid: u32) -> Vec<u8> {
-    const VERSION: u32 = 2;
-    const READ: u16 = 4;
-    let nobody = u32::MAX;
-    // Owner, user, owning group, mask, others: each tag with what it may and whom it means.
-    let entries = [
-        (0x01, READ, nobody),
-        (0x02, READ, uid),
-        (0x04, 0, nobody),
-        (0x10, READ, nobody),
-        (0x20, 0, nobody),
-    ];
-    let mut list = VERSION.to_le_bytes().to_vec();
-    for (tag, may, whom) in entries {
-        list.extend(u16::to_le_bytes(tag));
-        list.extend(u16::to_le_bytes(may));
-        list.extend(u32::to_le_bytes(whom));
-    }
-    list
 }
 
 /// The file of a segment.
