@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mgb_tests::built;
 use mgb_tests::node::PrivateNode;
+use mgb_tests::prefix::prefix;
 use mgb_tests::process::{Ended, run};
 use mgb_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
@@ -236,6 +237,57 @@ fn a_service_that_is_killed_loses_no_job_and_runs_none_twice() {
     let expected: BTreeMap<usize, usize> = (0..count).map(|index| (index, 1)).collect();
     assert_eq!(times, expected, "after {kills} kills");
     println!("{count} jobs, each once, while the service was killed {kills} times");
+}
+
+/// A job that ends while the disk is full, and one that is submitted then.
+const FULL_DISK: &str = r#"
+set -e
+mkdir "$MGB_QUEUE"
+mount -t tmpfs -o size=4m,mode=700 none "$MGB_QUEUE" || { echo "left out: no mount"; exit 0; }
+first=$(mgb submit --sh 'sleep 1')
+until mgb queue list | grep -q running; do sleep 0.05; done
+head -c 8m /dev/zero > "$MGB_QUEUE/fill" 2> /dev/null || true
+if mgb submit --sh 'echo lost' 2> said; then exit 9; fi
+grep 'No space left' said
+sleep 1.5
+rm "$MGB_QUEUE/fill"
+mgb queue wait "$first"
+mgb submit --wait --sh 'echo second'
+mgb queue list --all --json
+mgb queue stop
+"#;
+
+#[test]
+fn a_full_disk_refuses_jobs_and_loses_none() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can mount a small disk");
+        return;
+    }
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let mut command = node.command("unshare", &["--mount", "sh", "-c", FULL_DISK]);
+    let path = format!("{}:/usr/bin:/bin", prefix().join("bin").display());
+    let queue = node.folder().join("queue");
+    command
+        .env("PATH", path)
+        .env("MGB_QUEUE", queue)
+        .env("MGB", "off");
+    let ended = run(command.current_dir(node.folder()));
+    if ended.stdout.contains("left out:") || ended.stderr.contains("unshare:") {
+        eprintln!("left out: this root may not mount");
+        return;
+    }
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let (said, listing) = ended.stdout.split_once('{').expect("JSON at the end");
+    assert!(said.contains("No space left"), "{ended:?}");
+    let listing = format!("{{{listing}");
+    let mut values = serde_json::Deserializer::from_str(&listing).into_iter::<Value>();
+    let listing = values.next().expect("one").expect("it is JSON");
+    let states = listing["jobs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|job| &job["state"]);
+    assert_eq!(states.collect::<Vec<_>>(), ["done", "done"], "{listing}");
 }
 
 /// What stands in the folders of a store that is gone is not taken for what has become of new jobs.
