@@ -332,11 +332,11 @@ mod tests {
         insta::assert_snapshot!(shown(&days, false, false), @r"
         2024-02-28 to 2024-02-29: 2 days with work
 
-        program  processes      held     gpu     memory  evicted      saved
-        train?           2    1:40 h  1:06 h  4.4 GiB h  3.0 GiB  33:20 min
-        train            2  1:00 min  40.0 s  0.0 GiB h  3.0 GiB     20.0 s
-        serve            2    45.0 s  30.0 s  0.0 GiB h  3.0 GiB     15.0 s
-        all              6    1:41 h  1:07 h  4.5 GiB h  9.0 GiB  33:55 min
+        program  processes      held     gpu      memory  evicted      saved
+        train?           2    1:40 h  1:06 h   4.4 GiB h  3.0 GiB  33:20 min
+        train            2  1:00 min  40.0 s  45.5 MiB h  3.0 GiB     20.0 s
+        serve            2    45.0 s  30.0 s  34.1 MiB h  3.0 GiB     15.0 s
+        all              6    1:41 h  1:07 h   4.5 GiB h  9.0 GiB  33:55 min
         ");
     }
 

@@ -18,8 +18,9 @@ use mgb_probe::wire::Text;
 use crate::client::ClientId;
 use crate::daemon::access_list;
 
-/// Between two samples, however often `mgbd` wakes.
+/// Between two samples, however often `mgbd` wakes, and longer by this for each task: it is not to do much else.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+const TASK_INTERVAL: Duration = Duration::from_micros(20);
 /// The most time that a sample counts for: `mgbd` looks more often while there are tasks, unless it did not run.
 const MAX_GAP: Duration = Duration::from_secs(10);
 /// Between two writes: what a killed `mgbd` has counted in this time is lost.
@@ -81,7 +82,8 @@ pub(crate) struct UsageBook {
     sampled: Duration,
     /// When something may be written next.
     due: Duration,
-    writes: Option<JoinHandle<()>>,
+    /// Returns what it could not write.
+    writes: Option<JoinHandle<Vec<UsageDay>>>,
 }
 
 impl UsageBook {
@@ -107,8 +109,9 @@ impl UsageBook {
     }
 
     /// Whether it is time for a sample: many at once would say no more.
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
-        now.saturating_sub(self.sampled) >= SAMPLE_INTERVAL
+    pub(crate) fn is_due(&self, tasks: usize, now: Duration) -> bool {
+        let interval = SAMPLE_INTERVAL + TASK_INTERVAL * u32::try_from(tasks).unwrap_or(u32::MAX);
+        now.saturating_sub(self.sampled) >= interval
     }
 
     /// Counts for all who have tasks the time since the last sample, or since they were granted the first.
@@ -188,13 +191,15 @@ impl UsageBook {
         if self.writes.as_ref().is_some_and(|writes| !writes.is_finished()) {
             return;
         }
+        self.take_back();
         let is_over = !self.over.is_empty();
         let (folder, several, days) = (self.folder.clone(), self.several, self.take_changed());
         let write = move || {
-            write_or_warn(&folder, several, &days);
+            let left = write_or_warn(&folder, several, days);
             if is_over {
                 forget_old(&folder);
             }
+            left
         };
         let thread = std::thread::Builder::new().name("usage".to_owned());
         match thread.spawn(write) {
@@ -205,11 +210,21 @@ impl UsageBook {
 
     /// Writes what is new as `mgbd` ends.
     pub(crate) fn finish(mut self) {
-        if let Some(writes) = self.writes.take() {
-            let _ = writes.join();
-        }
+        self.take_back();
         let days = self.take_changed();
-        write_or_warn(&self.folder, self.several, &days);
+        write_or_warn(&self.folder, self.several, days);
+    }
+
+    /// What could not be written is to be written again, as it is by then.
+    fn take_back(&mut self) {
+        let left = self.writes.take().map(JoinHandle::join);
+        for day in left.and_then(Result::ok).unwrap_or_default() {
+            if day.day == self.today {
+                self.changed.insert(day.uid);
+            } else {
+                self.over.push(day);
+            }
+        }
     }
 
     fn take_changed(&mut self) -> Vec<UsageDay> {
@@ -269,18 +284,21 @@ fn forget_old(folder: &Path) {
     }
 }
 
-fn write_or_warn(folder: &Path, several: bool, days: &[UsageDay]) {
-    for day in days {
-        if let Err(error) = write(folder, several, day) {
+/// Returns what could not be written.
+fn write_or_warn(folder: &Path, several: bool, mut days: Vec<UsageDay>) -> Vec<UsageDay> {
+    while let Some(day) = days.pop() {
+        if let Err(error) = write(folder, several, &day) {
             tracing::warn!(
                 folder = %folder.display(),
                 uid = day.uid,
                 %error,
-                "cannot keep what programs take: mgb history lacks it"
+                "cannot write down what programs take: mgb history lacks it until that is possible"
             );
-            return;
+            days.push(day);
+            return days;
         }
     }
+    Vec::new()
 }
 
 fn write(folder: &Path, several: bool, day: &UsageDay) -> io::Result<()> {
@@ -447,6 +465,26 @@ mod tests {
             read(&file).unwrap().of("train").held_ns / 1_000_000_000
         };
         assert_eq!(days[..2].iter().map(|day| held(*day)).collect::<Vec<_>>(), [1, 5]);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("usage");
+        fs::write(&place, "in the way").unwrap();
+        let mut book = UsageBook::open(place.clone(), false, at(0));
+        book.sample(&[holder(1, 7, "train")], at(1000), SystemTime::now());
+        book.check(SAVE_INTERVAL);
+        while book.writes.as_ref().is_some_and(|writes| !writes.is_finished()) {
+            std::thread::yield_now();
+        }
+        fs::remove_file(&place).unwrap();
+        book.finish();
+        let today = usage::day_of(SystemTime::now(), 0);
+        assert_eq!(
+            read(&usage::file_of(&place, 7, &today)).unwrap().programs.len(),
+            1
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::daemon::usage::Holder;
 impl Server {
     /// Counts for all who have tasks the time since this was done last, if it is time.
     pub(crate) fn count_usage(&mut self, now: Duration) {
-        if !self.usage.is_due(now) {
+        if !self.usage.is_due(self.broker.ledger().tasks().count(), now) {
             return;
         }
         let mut holders: BTreeMap<(ClientId, usize), Holder> = BTreeMap::new();
