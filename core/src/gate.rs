@@ -15,7 +15,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::lock_api::RawMutex as _;
+use parking_lot::{Condvar, Mutex, MutexGuard, RawMutex};
 
 /// What one thread publishes for the thread that closes the gate. A cache line of its own: only its thread
 /// writes it when it enters.
@@ -96,9 +97,11 @@ extern "C" fn after_fork_here() {
     unsafe { SLOTS.force_unlock() };
 }
 
-/// A child has no thread that could open the gate.
+/// A child has no thread that could open the gate. Its lock is made anew instead of unlocked: where others wait
+/// for it that takes a lock of parking_lot's own, which a thread may have had that the child has not.
 extern "C" fn after_fork() {
-    after_fork_here();
+    // SAFETY: the child's only thread has it locked, since `before_fork`; it is an atomic number.
+    unsafe { std::ptr::from_ref(SLOTS.raw()).cast_mut().write(RawMutex::INIT) };
     CLOSED.store(0, Ordering::SeqCst);
 }
 
@@ -334,6 +337,41 @@ mod tests {
             STOP.store(true, Ordering::Relaxed);
         });
         a_child_gets_through();
+        children_get_through_while_others_wait_for_slots();
+    }
+
+    /// Whatever the other threads are about as they are forked.
+    fn children_get_through_while_others_wait_for_slots() {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..24 {
+                scope.spawn(|| {
+                    while !STOP.load(Ordering::Relaxed) {
+                        drop(SLOTS.lock());
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                // SAFETY: the child ends at once, without any clean-up.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(0) };
+                }
+                let until = Instant::now() + Duration::from_secs(30);
+                // SAFETY: this process's own child.
+                while unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
+                    if Instant::now() > until {
+                        STOP.store(true, Ordering::Relaxed);
+                        // SAFETY: as above; not waited for yet.
+                        unsafe { libc::kill(child, libc::SIGKILL) };
+                        panic!("a child hangs");
+                    }
+                    std::thread::yield_now();
+                }
+            }
+            STOP.store(true, Ordering::Relaxed);
+        });
     }
 
     /// Which was forked while the gate was closed: nobody would open it there.

@@ -159,6 +159,9 @@ impl UsageBook {
                 let user = self.users.entry(holder.uid);
                 let day = user.or_insert_with(|| UsageDay::new(today, holder.uid));
                 *day.of(&holder.label.to_text()) += more;
+                if self.due_in(now).is_none() {
+                    self.due = now + SAVE_INTERVAL;
+                }
                 self.changed.insert(holder.uid);
             }
         }

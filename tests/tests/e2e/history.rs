@@ -17,13 +17,14 @@ fn sum(rows: &Value, what: &str) -> f64 {
     rows.map(|row| row[what].as_f64().expect("a number")).sum()
 }
 
-fn history(node: &PrivateNode, processes: f64) -> Value {
+/// What is written once they have held GPUs for so many seconds.
+fn history(node: &PrivateNode, held: f64) -> Value {
     let mut rows = Value::Null;
     wait::until("all is written", || {
         // Before anything was, there is no folder.
         let said = run(&mut node.mgb(&["history", "--json"]));
         rows = serde_json::from_str(&said.stdout).unwrap_or_default();
-        (rows.is_array() && sum(&rows, "processes") >= processes).then_some(())
+        (rows.is_array() && sum(&rows, "held_seconds") >= held).then_some(())
     });
     rows
 }
@@ -37,14 +38,11 @@ fn what_programs_took_is_kept_from_one_mgbd_to_the_next() {
         [start(), start()].into_iter().for_each(is_right);
     };
     two(&node);
-    let rows = history(&node, 2.0);
+    // Each pauses five times at least.
+    let rows = history(&node, 1.0);
     assert_eq!(sum(&rows, "processes"), 2.0, "{rows}");
     let [held, gpu, saved] = ["held_seconds", "gpu_seconds", "saved_seconds"].map(|what| sum(&rows, what));
-    // Each has its memory for five pauses at least, side by side with the other for most of them.
-    assert!(
-        held >= 1.0 && gpu <= held && saved <= held / 2.0 && saved > 0.2,
-        "{rows}"
-    );
+    assert!(gpu <= held && saved <= held / 2.0 && saved > 0.0, "{rows}");
     let bytes = sum(&rows, "memory_byte_seconds");
     let held_bytes = f64::from(16 << 20) * held;
     assert!((0.8 * held_bytes..1.2 * held_bytes).contains(&bytes), "{rows}");
@@ -52,9 +50,8 @@ fn what_programs_took_is_kept_from_one_mgbd_to_the_next() {
     node.kill_mgbd();
     node.start_mgbd("mgb");
     two(&node);
-    let after = history(&node, 4.0);
+    let after = history(&node, held + 1.0);
     assert_eq!(sum(&after, "processes"), 4.0, "{after}");
-    assert!(sum(&after, "held_seconds") >= held + 1.0, "{after}");
 
     let shown = run(&mut node.mgb(&["history"])).success();
     assert!(
@@ -81,7 +78,7 @@ fn each_user_sees_his_own_part() {
     for uid in USERS {
         is_right(shared.phases(uid, "8", "2"));
     }
-    history(&shared.node, 2.0);
+    history(&shared.node, 0.4);
     for uid in USERS {
         let said = run(&mut shared.command(uid, "mgb", &["history", "--json"])).success();
         let rows: Value = serde_json::from_str(&said).expect("it is JSON");
