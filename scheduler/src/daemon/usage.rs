@@ -414,7 +414,7 @@ mod tests {
                 at(now),
                 SystemTime::now(),
             );
-            assert_eq!(book.due_in(at(0)), Some(SAVE_INTERVAL));
+            assert_eq!(book.due_in(at(now)), Some(SAVE_INTERVAL));
             book.sample(&[], at(now), SystemTime::now());
             assert_eq!(book.due_in(at(now)), Some(LAST_INTERVAL));
             book
@@ -477,7 +477,7 @@ mod tests {
         fs::write(&place, "in the way").unwrap();
         let mut book = UsageBook::open(place.clone(), false, at(0));
         book.sample(&[holder(1, 7, "train")], at(1000), SystemTime::now());
-        book.check(SAVE_INTERVAL);
+        book.check(at(1000) + SAVE_INTERVAL);
         while book.writes.as_ref().is_some_and(|writes| !writes.is_finished()) {
             std::thread::yield_now();
         }
