@@ -1,8 +1,8 @@
 //! `mgb history`: what programs have taken of the GPUs, by day, user and program.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -33,7 +33,8 @@ Exit code: 0, 1 if nothing was counted in that time, 2 if there is no folder of 
 #[command(after_help = HELP)]
 pub struct Args {
     /// So many days, today's with them.
-    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=400))]
+    #[arg(long, value_name = "DAYS", default_value_t = 30,
+        value_parser = clap::value_parser!(u32).range(1..=400))]
     days: u32,
     /// Each day by itself.
     #[arg(long)]
@@ -114,7 +115,14 @@ fn read_all(folder: &Path, asked: impl Fn(&str) -> bool) -> anyhow::Result<Vec<U
         else {
             continue;
         };
-        for entry in fs::read_dir(user.path())? {
+        let files = match fs::read_dir(user.path()) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                hidden += 1;
+                continue;
+            }
+            files => files.with_context(|| format!("{} cannot be read", user.path().display()))?,
+        };
+        for entry in files {
             let name = entry?.file_name();
             let Some(day) = name
                 .to_str()
@@ -124,7 +132,7 @@ fn read_all(folder: &Path, asked: impl Fn(&str) -> bool) -> anyhow::Result<Vec<U
                 continue;
             };
             let file = usage::file_of(folder, uid, day);
-            match read(&file) {
+            match UsageDay::read(&file) {
                 Ok(found) if found.version == usage::VERSION => days.push(found),
                 Ok(found) => {
                     let (file, version) = (file.display(), found.version);
@@ -133,7 +141,7 @@ fn read_all(folder: &Path, asked: impl Fn(&str) -> bool) -> anyhow::Result<Vec<U
                         usage::VERSION
                     )
                 }
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden += 1,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => hidden += 1,
                 Err(error) => tell!("mgb: {} cannot be read, and is left out: {error}", file.display()),
             }
         }
@@ -143,11 +151,6 @@ fn read_all(folder: &Path, asked: impl Fn(&str) -> bool) -> anyhow::Result<Vec<U
     }
     days.sort_by(|one, other| (&one.day, one.uid).cmp(&(&other.day, other.uid)));
     Ok(days)
-}
-
-fn read(file: &Path) -> io::Result<UsageDay> {
-    let reader = BufReader::new(File::open(file)?.take(usage::MAX_BYTES));
-    Ok(serde_json::from_reader(reader)?)
 }
 
 fn rows(days: &[UsageDay]) -> Vec<Row> {
@@ -172,7 +175,8 @@ fn rows(days: &[UsageDay]) -> Vec<Row> {
 }
 
 fn csv(rows: &[Row]) -> String {
-    let head = "day,uid,user,program,processes,held_seconds,gpu_seconds,saved_seconds,memory_byte_seconds,evicted_bytes\n";
+    let head = "day,uid,user,program,processes,held_seconds,gpu_seconds,saved_seconds,memory_byte_seconds,\
+                evicted_bytes\n";
     let line = |row: &Row| {
         format!(
             "{},{},{},{},{},{:.3},{:.3},{:.3},{},{}\n",

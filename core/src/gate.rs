@@ -97,8 +97,8 @@ extern "C" fn after_fork_here() {
     unsafe { SLOTS.force_unlock() };
 }
 
-/// A child has no thread that could open the gate. Its lock is made anew instead of unlocked: where others wait
-/// for it that takes a lock of parking_lot's own, which a thread may have had that the child has not.
+/// A child has no thread that could open the gate. Its lock is made anew instead of unlocked: where others
+/// wait for it that takes a lock of parking_lot's own, which a thread may have had that the child has not.
 extern "C" fn after_fork() {
     // SAFETY: the child's only thread has it locked, since `before_fork`; it is an atomic number.
     unsafe { std::ptr::from_ref(SLOTS.raw()).cast_mut().write(RawMutex::INIT) };

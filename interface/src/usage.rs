@@ -1,8 +1,12 @@
-//! What programs have taken of the GPUs, by day and user: the files that `mgbd` writes and `mgb history` reads.
+//! What programs have taken of the GPUs, by day and user: the files that `mgbd` writes and `mgb history`
+//! reads.
 //!
-//! A file for each user and day, `FOLDER/UID/YYYY-MM-DD.json`, which holds a [`UsageDay`]. Days are those of UTC.
+//! A file for each user and day, `FOLDER/UID/YYYY-MM-DD.json`, which holds a [`UsageDay`]. Days are those of
+//! UTC.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,13 +31,13 @@ pub const OTHERS: &str = "(others)";
 pub struct Usage {
     /// Processes that were granted their first task.
     pub processes: u64,
-    /// Nanoseconds for which processes had tasks on GPUs, not all of whose memory was in the host; of one on two GPUs
-    /// both count.
+    /// Nanoseconds for which processes had tasks on GPUs, not all of whose memory was in the host; of one on two
+    /// GPUs both count.
     pub held_ns: u64,
     /// Nanoseconds in which GPUs had work of theirs. Where n processes have work at once, each counts 1/n.
     pub gpu_ns: u64,
-    /// Of `held_ns`, those in which others had tasks on the same GPU: of n processes each counts (n-1)/n. With one
-    /// process a GPU at a time, they would have taken so much longer at most.
+    /// Of `held_ns`, those in which others had tasks on the same GPU: of n processes each counts (n-1)/n. With
+    /// one process a GPU at a time, they would have taken so much longer at most.
     pub shared_ns: u64,
     /// Bytes reserved on GPUs, times seconds.
     pub byte_seconds: u64,
@@ -60,7 +64,7 @@ impl AddAssign for Usage {
 /// What a user's programs have taken on a day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageDay {
-    /// [`VERSION`].
+    /// The format, which is [`VERSION`].
     pub version: u32,
     /// The day, as [`day_of`] writes it.
     pub day: String,
@@ -79,6 +83,15 @@ impl UsageDay {
             uid,
             programs: BTreeMap::new(),
         }
+    }
+
+    /// The one that a file holds.
+    ///
+    /// # Errors
+    /// The system's, and those of text that is none.
+    pub fn read(file: &Path) -> io::Result<UsageDay> {
+        let reader = BufReader::new(File::open(file)?.take(MAX_BYTES));
+        Ok(serde_json::from_reader(reader)?)
     }
 
     /// The sums of a program, or of all others where there are too many.

@@ -50,7 +50,8 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "mgb-trace.json")]
     output: PathBuf,
     /// End after so many seconds.
-    #[arg(long = "for", value_name = "SECONDS", conflicts_with = "command", value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    #[arg(long = "for", value_name = "SECONDS", conflicts_with = "command",
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     seconds: Option<u64>,
     /// A command: it is recorded until it ends.
     #[arg(last = true, value_name = "COMMAND")]

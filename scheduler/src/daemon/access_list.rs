@@ -8,8 +8,8 @@ use rustix::io::Errno;
 /// The extended attribute with a file's access list.
 const ACL: &str = "system.posix_acl_access";
 
-/// Lets its owner and this user alone read the file. It does not become that user's: its owner could write to it, or
-/// cut it short.
+/// Lets its owner and this user alone read the file. It does not become that user's: its owner could write to
+/// it, or cut it short.
 pub(crate) fn let_read(file: impl AsFd, uid: u32) -> Result<(), Errno> {
     fsetxattr(file, ACL, &readable_by(uid), XattrFlags::empty())
 }

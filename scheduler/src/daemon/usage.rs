@@ -1,12 +1,12 @@
 //! What programs take of the GPUs, kept by day for people: `mgb history` shows it.
 //!
-//! Taken each time that `mgbd` wakes, before it hears what happened, so that who ends has had its time. The files
-//! are written whole and renamed, by a thread, since a disk may be slow; at the end by `mgbd` itself. Nothing is
-//! decided by it, and what cannot be written is named in the log.
+//! Taken each time that `mgbd` wakes, before it hears what happened, so that who ends has had its time. The
+//! files are written whole and renamed, by a thread, since a disk may be slow; at the end by `mgbd` itself.
+//! Nothing is decided by it, and what cannot be written is named in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -18,10 +18,11 @@ use mgb_probe::wire::Text;
 use crate::client::ClientId;
 use crate::daemon::access_list;
 
-/// Between two samples, however often `mgbd` wakes, and longer by this for each task: it is not to do much else.
+/// Between two samples, however often `mgbd` wakes,
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
-const TASK_INTERVAL: Duration = Duration::from_micros(20);
-/// The most time that a sample counts for: `mgbd` looks more often while there are tasks, unless it did not run.
+/// and longer by this for each process: it has other things to do.
+const PROCESS_INTERVAL: Duration = Duration::from_micros(20);
+/// The most time that a sample counts for: `mgbd` looks more often while there are tasks, if it runs.
 const MAX_GAP: Duration = Duration::from_secs(10);
 /// Between two writes: what a killed `mgbd` has counted in this time is lost.
 const SAVE_INTERVAL: Duration = Duration::from_secs(30);
@@ -62,6 +63,10 @@ struct Counted {
     gpu_ns: u64,
 }
 
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What programs have taken today, and the thread that writes it.
 #[derive(Debug)]
 pub(crate) struct UsageBook {
@@ -74,9 +79,10 @@ pub(crate) struct UsageBook {
     changed: BTreeSet<u32>,
     /// What is to be written of days that are over.
     over: Vec<UsageDay>,
+    /// By client and GPU, for as long as the client is there: its tasks come and go.
     counted: BTreeMap<(ClientId, usize), Counted>,
-    /// Processes that were counted.
-    known: BTreeSet<ClientId>,
+    /// The last sample had somebody with tasks.
+    has_holders: bool,
     /// The `mgbd` before has counted what was granted until then.
     opened: Duration,
     sampled: Duration,
@@ -100,7 +106,7 @@ impl UsageBook {
             changed: BTreeSet::new(),
             over: Vec::new(),
             counted: BTreeMap::new(),
-            known: BTreeSet::new(),
+            has_holders: false,
             opened: now,
             sampled: now,
             due: now + SAVE_INTERVAL,
@@ -109,69 +115,100 @@ impl UsageBook {
     }
 
     /// Whether it is time for a sample: many at once would say no more.
-    pub(crate) fn is_due(&self, tasks: usize, now: Duration) -> bool {
-        let interval = SAMPLE_INTERVAL + TASK_INTERVAL * u32::try_from(tasks).unwrap_or(u32::MAX);
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        let processes = u32::try_from(self.counted.len()).unwrap_or(u32::MAX);
+        let interval = SAMPLE_INTERVAL + PROCESS_INTERVAL.saturating_mul(processes);
         now.saturating_sub(self.sampled) >= interval
     }
 
     /// Counts for all who have tasks the time since the last sample, or since they were granted the first.
-    pub(crate) fn sample(&mut self, holders: &[Holder], now: Duration, clock: SystemTime) {
+    /// `holders` are in the order of their clients and GPUs. `is_here`: the clients that are there, with tasks
+    /// or without.
+    pub(crate) fn sample(
+        &mut self,
+        holders: &[Holder],
+        is_here: impl Fn(ClientId) -> bool,
+        now: Duration,
+        clock: SystemTime,
+    ) {
         self.begin_day(usage::day_of(clock, 0));
-        let passed = now.saturating_sub(self.sampled).min(MAX_GAP).as_nanos() as u64;
+        let passed = nanoseconds(now.saturating_sub(self.sampled).min(MAX_GAP));
         self.sampled = now;
         let mut on_gpu: BTreeMap<usize, u64> = BTreeMap::new();
         for holder in holders.iter().filter(|holder| holder.is_there()) {
             *on_gpu.entry(holder.gpu).or_default() += 1;
         }
-        let mut counted = BTreeMap::new();
-        let mut known = BTreeSet::new();
         for holder in holders {
-            let place = (holder.client, holder.gpu);
-            let is_first = known.insert(holder.client) && !self.known.contains(&holder.client);
-            let is_new = is_first && holder.granted >= self.opened;
-            let since = passed.min(now.saturating_sub(holder.granted).as_nanos() as u64);
-            let last = self.counted.get(&place).copied().unwrap_or(Counted {
-                evicted: if holder.granted < self.opened {
-                    holder.evicted
-                } else {
-                    0
-                },
-                gpu_ns: 0,
-            });
-            let held = if holder.is_there() { since } else { 0 };
             let all = on_gpu.get(&holder.gpu).copied().unwrap_or(1);
-            let more = Usage {
-                processes: u64::from(is_new),
-                held_ns: held,
-                // One that has left and come back begins anew.
-                gpu_ns: holder.gpu_ns.checked_sub(last.gpu_ns).unwrap_or(holder.gpu_ns),
-                shared_ns: held / all * (all - 1),
-                byte_seconds: (u128::from(holder.bytes) * u128::from(since) / 1_000_000_000) as u64,
-                evicted_bytes: holder.evicted.saturating_sub(last.evicted),
-            };
-            let now_counted = Counted {
-                evicted: holder.evicted,
-                gpu_ns: holder.gpu_ns,
-            };
-            counted.insert(place, now_counted);
+            let more = self.count(holder, passed, all, now);
             if more != Usage::default() {
-                let today = &self.today;
-                let user = self.users.entry(holder.uid);
-                let day = user.or_insert_with(|| UsageDay::new(today, holder.uid));
-                *day.of(&holder.label.to_text()) += more;
-                if self.due_in(now).is_none() {
-                    self.due = now + SAVE_INTERVAL;
-                }
-                self.changed.insert(holder.uid);
+                self.add(holder, more, now);
             }
         }
-        if holders.is_empty() && !self.counted.is_empty() {
+        if holders.is_empty() && self.has_holders {
             self.due = self.due.min(now + LAST_INTERVAL);
         }
-        (self.counted, self.known) = (counted, known);
+        self.has_holders = !holders.is_empty();
+        self.counted.retain(|place, counted| {
+            let has_tasks = holders
+                .binary_search_by_key(place, |holder| (holder.client, holder.gpu))
+                .is_ok();
+            if !has_tasks {
+                counted.evicted = 0;
+            }
+            is_here(place.0)
+        });
     }
 
-    /// What is counted from here on is of this day. A clock that is set back changes nothing: that day has a file.
+    /// What a process has taken since it was counted last, beside so many in all.
+    fn count(&mut self, holder: &Holder, passed: u64, all: u64, now: Duration) -> Usage {
+        let client = holder.client;
+        let is_known = self
+            .counted
+            .range((client, 0)..=(client, usize::MAX))
+            .next()
+            .is_some();
+        let is_new = !is_known && holder.granted >= self.opened;
+        let since = passed.min(nanoseconds(now.saturating_sub(holder.granted)));
+        let seen = Counted {
+            evicted: holder.evicted,
+            gpu_ns: holder.gpu_ns,
+        };
+        let none = Counted {
+            // What was evicted before this mgbd came is counted.
+            evicted: if holder.granted < self.opened {
+                holder.evicted
+            } else {
+                0
+            },
+            gpu_ns: 0,
+        };
+        let last = self.counted.insert((client, holder.gpu), seen).unwrap_or(none);
+        let held = if holder.is_there() { since } else { 0 };
+        Usage {
+            processes: u64::from(is_new),
+            held_ns: held,
+            // One that has left the GPU and come back begins anew.
+            gpu_ns: holder.gpu_ns.checked_sub(last.gpu_ns).unwrap_or(holder.gpu_ns),
+            shared_ns: held / all * (all - 1),
+            byte_seconds: (u128::from(holder.bytes) * u128::from(since) / 1_000_000_000) as u64,
+            evicted_bytes: holder.evicted.saturating_sub(last.evicted),
+        }
+    }
+
+    fn add(&mut self, holder: &Holder, more: Usage, now: Duration) {
+        if self.due_in(now).is_none() {
+            self.due = now + SAVE_INTERVAL;
+        }
+        let today = &self.today;
+        let user = self.users.entry(holder.uid);
+        let day = user.or_insert_with(|| UsageDay::new(today, holder.uid));
+        *day.of(&holder.label.to_text()) += more;
+        self.changed.insert(holder.uid);
+    }
+
+    /// What is counted from here on is of this day. A clock that is set back changes nothing: that day has a
+    /// file.
     fn begin_day(&mut self, today: String) {
         if today > self.today {
             let days = self.take_changed();
@@ -224,7 +261,11 @@ impl UsageBook {
         for day in left.and_then(Result::ok).unwrap_or_default() {
             if day.day == self.today {
                 self.changed.insert(day.uid);
-            } else {
+            } else if !self
+                .over
+                .iter()
+                .any(|over| (over.uid, &over.day) == (day.uid, &day.day))
+            {
                 self.over.push(day);
             }
         }
@@ -248,7 +289,7 @@ fn read_day(folder: &Path, day: &str) -> BTreeMap<u32, UsageDay> {
     let mut users = BTreeMap::new();
     for uid in users_in(folder) {
         let file = usage::file_of(folder, uid, day);
-        match read(&file) {
+        match UsageDay::read(&file) {
             Ok(found) if (found.version, found.uid, found.day.as_str()) == (usage::VERSION, uid, day) => {
                 users.insert(uid, found);
             }
@@ -266,11 +307,6 @@ fn warn_of(file: &Path, why: &dyn std::fmt::Display) {
         %why,
         "cannot read what programs took today: it is counted anew, and the file is replaced"
     );
-}
-
-fn read(file: &Path) -> io::Result<UsageDay> {
-    let reader = BufReader::new(File::open(file)?.take(usage::MAX_BYTES));
-    Ok(serde_json::from_reader(reader)?)
 }
 
 /// Removes the files of days that are not kept.
@@ -366,13 +402,13 @@ mod tests {
             ..holder(client, 7, "train")
         });
         // The second comes as half of the time is over.
-        book.sample(&[one.clone(), two.clone()], at(1100), SystemTime::now());
+        book.sample(&[one.clone(), two.clone()], |_| true, at(1100), SystemTime::now());
         let one = Holder {
             gpu_ns: 600,
             evicted: GIB,
             ..one
         };
-        book.sample(&[one, two], at(2100), SystemTime::now());
+        book.sample(&[one, two], |_| true, at(2100), SystemTime::now());
         assert_eq!(
             *book.users.get_mut(&7).unwrap().of("train"),
             Usage {
@@ -391,15 +427,47 @@ mod tests {
             evicted: 2 * GIB,
             ..holder(1, 7, "train")
         };
-        book.sample(&[away, holder(2, 7, "train")], at(3100), SystemTime::now());
+        book.sample(
+            &[away, holder(2, 7, "train")],
+            |_| true,
+            at(3100),
+            SystemTime::now(),
+        );
         let sums = *book.users.get_mut(&7).unwrap().of("train");
         assert_eq!((sums.held_ns, sums.shared_ns), (4_000_000_000, 1_500_000_000));
         // A machine that slept.
-        book.sample(&[holder(2, 7, "train")], at(1_000_000), SystemTime::now());
+        book.sample(
+            &[holder(2, 7, "train")],
+            |_| true,
+            at(1_000_000),
+            SystemTime::now(),
+        );
         assert_eq!(
             book.users.get_mut(&7).unwrap().of("train").held_ns,
             14_000_000_000
         );
+    }
+
+    #[test]
+    fn a_process_whose_tasks_come_and_go_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut book = UsageBook::open(folder.path().to_owned(), false, at(0));
+        for round in 0..3 {
+            let task = Holder {
+                granted: at(1000 * round),
+                evicted: GIB,
+                gpu_ns: 100 * (round + 1),
+                ..holder(1, 7, "train")
+            };
+            let clock = SystemTime::now();
+            book.sample(&[task], |_| true, at(1000 * round + 400), clock);
+            book.sample(&[], |_| true, at(1000 * round + 500), clock);
+        }
+        let sums = *book.users.get_mut(&7).unwrap().of("train");
+        assert_eq!((sums.processes, sums.gpu_ns), (1, 300));
+        assert_eq!((sums.held_ns, sums.evicted_bytes), (1_200_000_000, 3 * GIB));
+        book.sample(&[], |_| false, at(3000), SystemTime::now());
+        assert!(book.counted.is_empty());
     }
 
     #[test]
@@ -411,11 +479,12 @@ mod tests {
             assert_eq!(book.due_in(at(0)), None);
             book.sample(
                 &[holder(1, 7, "train"), holder(2, 8, "serve")],
+                |_| true,
                 at(now),
                 SystemTime::now(),
             );
             assert_eq!(book.due_in(at(now)), Some(SAVE_INTERVAL));
-            book.sample(&[], at(now), SystemTime::now());
+            book.sample(&[], |_| true, at(now), SystemTime::now());
             assert_eq!(book.due_in(at(now)), Some(LAST_INTERVAL));
             book
         };
@@ -425,7 +494,7 @@ mod tests {
         book.finish();
         let today = usage::day_of(SystemTime::now(), 0);
         for (uid, name) in [(7, "train"), (8, "serve")] {
-            let mut day = read(&usage::file_of(&place, uid, &today)).unwrap();
+            let mut day = UsageDay::read(&usage::file_of(&place, uid, &today)).unwrap();
             assert_eq!((day.of(name).held_ns, day.of(name).processes), (3_000_000_000, 2));
             assert_eq!(day.programs.len(), 1);
         }
@@ -447,10 +516,10 @@ mod tests {
         let (old, kept) = (of_day(KEPT_DAYS), of_day(KEPT_DAYS - 1));
         let mut book = UsageBook::open(folder.path().to_owned(), false, at(0));
         assert!(!old.exists() && kept.exists());
-        book.sample(&[holder(1, 7, "train")], at(0), SystemTime::now());
-        book.sample(&[holder(1, 7, "train")], at(1000), SystemTime::now());
+        book.sample(&[holder(1, 7, "train")], |_| true, at(0), SystemTime::now());
+        book.sample(&[holder(1, 7, "train")], |_| true, at(1000), SystemTime::now());
         book.finish();
-        assert_eq!(read(&file).unwrap().of("train").held_ns, 1_000_000_000);
+        assert_eq!(UsageDay::read(&file).unwrap().of("train").held_ns, 1_000_000_000);
     }
 
     #[test]
@@ -458,14 +527,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut book = UsageBook::open(folder.path().to_owned(), false, at(0));
         let days = [0, 1, 0].map(|day| SystemTime::now() + Duration::from_secs(day * 86400));
-        book.sample(&[holder(1, 7, "train")], at(1000), days[0]);
-        book.sample(&[holder(1, 7, "train")], at(3000), days[1]);
+        book.sample(&[holder(1, 7, "train")], |_| true, at(1000), days[0]);
+        book.sample(&[holder(1, 7, "train")], |_| true, at(3000), days[1]);
         // The clock is set back.
-        book.sample(&[holder(1, 7, "train")], at(6000), days[2]);
+        book.sample(&[holder(1, 7, "train")], |_| true, at(6000), days[2]);
         book.finish();
         let held = |clock| {
             let file = usage::file_of(folder.path(), 7, &usage::day_of(clock, 0));
-            read(&file).unwrap().of("train").held_ns / 1_000_000_000
+            UsageDay::read(&file).unwrap().of("train").held_ns / 1_000_000_000
         };
         assert_eq!(days[..2].iter().map(|day| held(*day)).collect::<Vec<_>>(), [1, 5]);
     }
@@ -476,7 +545,7 @@ mod tests {
         let place = folder.path().join("usage");
         fs::write(&place, "in the way").unwrap();
         let mut book = UsageBook::open(place.clone(), false, at(0));
-        book.sample(&[holder(1, 7, "train")], at(1000), SystemTime::now());
+        book.sample(&[holder(1, 7, "train")], |_| true, at(1000), SystemTime::now());
         book.check(at(1000) + SAVE_INTERVAL);
         while book.writes.as_ref().is_some_and(|writes| !writes.is_finished()) {
             std::thread::yield_now();
@@ -485,7 +554,10 @@ mod tests {
         book.finish();
         let today = usage::day_of(SystemTime::now(), 0);
         assert_eq!(
-            read(&usage::file_of(&place, 7, &today)).unwrap().programs.len(),
+            UsageDay::read(&usage::file_of(&place, 7, &today))
+                .unwrap()
+                .programs
+                .len(),
             1
         );
     }
@@ -493,7 +565,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_made_costs_nothing_but_the_files() {
         let mut book = UsageBook::open("/proc/none".into(), false, at(0));
-        book.sample(&[holder(1, 7, "train")], at(0), SystemTime::now());
+        book.sample(&[holder(1, 7, "train")], |_| true, at(0), SystemTime::now());
         book.check(SAVE_INTERVAL);
         book.finish();
     }

@@ -65,7 +65,8 @@ fn others_that_pause_soon_keep_nobody_there() {
     }
 }
 
-/// Memory that comes and goes all the time: who has waited longest comes back first, also where his process came last.
+/// Memory that comes and goes all the time: who has waited longest comes back first, also where its process
+/// came last.
 #[test]
 fn those_that_come_back_do_so_in_turn() {
     let mut broker = broker(&[100 * MIB]);

@@ -10,7 +10,7 @@ use crate::daemon::usage::Holder;
 impl Server {
     /// Counts for all who have tasks the time since this was done last, if it is time.
     pub(crate) fn count_usage(&mut self, now: Duration) {
-        if !self.usage.is_due(self.broker.ledger().tasks().count(), now) {
+        if !self.usage.is_due(now) {
             return;
         }
         let mut holders: BTreeMap<(ClientId, usize), Holder> = BTreeMap::new();
@@ -31,6 +31,7 @@ impl Server {
             holder.evicted = holder.evicted.saturating_add(task.evicted);
         }
         let holders: Vec<Holder> = holders.into_values().collect();
-        self.usage.sample(&holders, now, SystemTime::now());
+        let is_here = |client| self.clients.get(&client).is_some();
+        self.usage.sample(&holders, is_here, now, SystemTime::now());
     }
 }
