@@ -4,9 +4,8 @@
 //! The file is written whole and renamed, by a thread, since a disk may be slow; at the end by `mgbd` itself.
 //! One that cannot be read or written is named in the log, and nothing else depends on it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Broker;
 use crate::broker::Remembered;
+use crate::daemon::whole_file;
 
 /// The format that is written, and the only one that is read.
 const VERSION: u32 = 1;
@@ -114,27 +114,10 @@ fn write_or_warn(file: &Path, remembered: Remembered) {
 }
 
 fn write(file: &Path, remembered: Remembered) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let mut name = file.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    let written = write_whole(&new, remembered).and_then(|()| fs::rename(&new, file));
-    if written.is_err() {
-        // On a full disk what was written of it is in the way of others.
-        let _ = fs::remove_file(&new);
-    }
-    written
+    whole_file::replace(file, 0o700, |new| fill(new, remembered))
 }
 
-fn write_whole(file: &Path, remembered: Remembered) -> io::Result<()> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(file)?;
+fn fill(file: &mut File, remembered: Remembered) -> io::Result<()> {
     let mut writer = BufWriter::new(file);
     let content = Content {
         version: VERSION,
@@ -146,6 +129,7 @@ fn write_whole(file: &Path, remembered: Remembered) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use mgb_interface::Policy;
@@ -233,7 +217,8 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         // Writing to it fails, as on a full disk.
         if Path::new("/dev/full").exists() {
-            assert!(write_whole(Path::new("/dev/full"), Remembered::default()).is_err());
+            let mut full = File::options().write(true).open("/dev/full").unwrap();
+            assert!(fill(&mut full, Remembered::default()).is_err());
         }
     }
 }

@@ -10,7 +10,8 @@
 //! | `deferred_close` | closes what clients sent, which may take its time |
 //! | `service`  | what systemd is told |
 //! | `history_file` | the file of what programs took |
-//! | `usage`, `access_list` | what programs take, by day and user, in files that these may read |
+//! | `usage` | what programs take, by day and user |
+//! | `access_list`, `whole_file` | files that one more user may read, and such as are there whole or not at all |
 //! | `accept`   | the socket, the handshake, and whose a connection is |
 //! | `client`   | a client's channel, read as untrusted, and files that outlive its process |
 //! | `process`  | which process belongs to which client, and how it ended |
@@ -56,6 +57,11 @@ mod threads;
 #[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
 mod usage;
 mod view;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "for threads, and as mgbd starts and ends"
+)]
+mod whole_file;
 
 use std::os::fd::OwnedFd;
 
