@@ -18,13 +18,14 @@ use serde::Serialize;
 use crate::user;
 
 const HELP: &str = "\
-Columns: processes that began; held, the time for which they had tasks on GPUs (not while all of the memory is in the host); gpu, their part of the time in which \
-the GPUs had work (of n programs at work each has 1/n); memory, what they had there times how long; evicted, what went to \
-the host to make room for others; saved, how much longer they would have taken at most with one program a GPU at a time. \
-Days are those of UTC.
+Columns: processes that began; held, the time for which they had tasks on GPUs (not while all of the memory is in \
+the host); gpu, their part of the time in which the GPUs had work (of n programs at work each has 1/n); memory, what \
+they had there times how long; evicted, what went to the host to make room for others; saved, how much longer they \
+would have taken at most with one program a GPU at a time. Days are those of UTC.
 
-mgbd counts while it runs, and writes every half minute and when the last program has ended: what programs take without MGB is not in it. It keeps 400 days of each user. \
-As root, or as the user of mgbd, you see everybody, else yourself.
+mgbd counts while it runs, and writes every half minute and when the last program has ended: what programs take \
+without MGB is not in it. It keeps 400 days of each user. As root, or as the user of mgbd, you see everybody, else \
+yourself.
 
 Exit code: 0, 1 if nothing was counted in that time, 2 if there is no folder of what was counted.";
 
