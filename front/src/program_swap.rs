@@ -260,9 +260,11 @@ unsafe impl Restore for Coming<'_> {
             let Some(native) = create(&made, bytes) else {
                 continue;
             };
+            // It counts before the bytes are in it: else it is memory that nobody granted, as mgbd sees it.
+            room::mapped(self.device, bytes);
             let Some(host) = host else {
                 // There was never anything in it.
-                put_back(self.device, name, native);
+                put_back(name, native);
                 self.came += bytes;
                 continue;
             };
@@ -274,7 +276,7 @@ unsafe impl Restore for Coming<'_> {
                 }
                 Err(code) => {
                     lost(code);
-                    put_back(self.device, name, native);
+                    put_back(name, native);
                 }
             }
         }
@@ -283,7 +285,7 @@ unsafe impl Restore for Coming<'_> {
     fn done(&mut self, index: usize) {
         let (name, native, window) = &mut self.begun[index];
         if window.take().is_some() {
-            put_back(self.device, *name, *native);
+            put_back(*name, *native);
             self.came += program_memory::lock()
                 .memory
                 .get(name)
@@ -315,7 +317,7 @@ fn lost(code: Code) {
 }
 
 /// Maps memory where that which left was, for whom it was, and has the program's name mean it.
-fn put_back(device: c_int, name: u64, native: u64) {
+fn put_back(name: u64, native: u64) {
     let mut table = program_memory::lock();
     for (start, mapping) in table.mappings_of(name) {
         let mut code = driver().map_at(start, mapping.bytes, mapping.offset, native);
@@ -334,5 +336,4 @@ fn put_back(device: c_int, name: u64, native: u64) {
         // Its addresses keep it.
         driver().release(native);
     }
-    room::mapped(device, memory.bytes);
 }

@@ -162,19 +162,18 @@ unsafe impl Restore for Coming<'_> {
             let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
             if let Backing::Host(bytes) = before {
                 let range = Range::new(start, extent.length);
+                // It counts before the bytes are in it: else it is memory that nobody granted, as mgbd sees it.
+                room::mapped(self.device, range.bytes);
                 self.begun.push(range);
                 return Some((range, bytes));
             }
         }
     }
 
-    fn done(&mut self, index: usize) {
-        room::mapped(self.device, self.begun[index].bytes);
-    }
+    fn done(&mut self, _: usize) {}
 
     fn failed(&mut self, index: usize, _: HostBytes) {
         // Its memory is mapped all the same.
-        self.done(index);
         self.lost += self.begun[index].bytes;
     }
 }

@@ -96,6 +96,7 @@ fn carry(key: Key, taken: Evicting, (to, ordinal): (u32, i32), mut watch: Watch)
 /// Addresses that new memory has while the bytes come into it.
 struct Scratch<'a> {
     driver: &'a Driver,
+    gpu: u32,
     start: u64,
     bytes: u64,
     /// The new memory, in the order of the parts, which lie one behind the other.
@@ -105,6 +106,7 @@ struct Scratch<'a> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         for (range, memory) in self.memory.drain(..) {
+            session::unmapping(self.gpu, range.bytes);
             let _ = memory::release(self.driver, range, memory);
         }
         self.driver.unreserve(self.start, self.bytes);
@@ -126,6 +128,7 @@ fn over(
     let code = |code: Code| code.to_string();
     let mut scratch = Scratch {
         driver,
+        gpu: to,
         start: driver.reserve(bytes, 0).map_err(code)?,
         bytes,
         memory: Vec::new(),
@@ -139,6 +142,8 @@ fn over(
             memory::back(driver, range, new, || driver.create(new, range.bytes, 0, false)).map_err(text);
         begun = memory.and_then(|memory| {
             scratch.memory.push((range, memory));
+            // It counts before the bytes are in it: else it is memory that nobody granted, as mgbd sees it.
+            session::mapped(to, range.bytes);
             memory::lend(driver, range, old).map_err(text)?;
             // SAFETY: both ranges are backed, and this GPU may use them; nobody else does.
             let copied = unsafe {
@@ -173,6 +178,7 @@ fn over(
     let mut exchanged = Ok(());
     for (part, (there, memory)) in parts.iter_mut().zip(std::mem::take(&mut scratch.memory)) {
         if exchanged.is_err() {
+            session::unmapping(to, there.bytes);
             let _ = memory::release(driver, there, memory);
             continue;
         }
@@ -184,11 +190,11 @@ fn over(
         session::unmapping(from, length);
         match memory::exchange(driver, range, there.start, before, memory, (old, new)) {
             Ok(memory) => {
-                session::mapped(to, length);
                 part.backing = Backing::Device(memory);
                 done += 1;
             }
             Err((failure, before)) => {
+                session::unmapping(to, length);
                 session::mapped(from, length);
                 part.backing = Backing::Device(before);
                 exchanged = Err(failure.to_string());

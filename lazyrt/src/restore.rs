@@ -89,9 +89,7 @@ impl Extents<'_> {
 
     /// The extent has the memory, and what is to be in it.
     fn settle(&mut self, at: usize, memory: Physical) {
-        let part = &mut self.parts[at];
-        session::mapped(self.gpu, part.length);
-        part.backing = Backing::Device(memory);
+        self.parts[at].backing = Backing::Device(memory);
     }
 }
 
@@ -105,6 +103,9 @@ unsafe impl Restore for Extents<'_> {
                 Err(failure) => self.failed = Err(Failed::Memory(failure)),
                 Ok(memory) => {
                     let part = &mut self.parts[at];
+                    // It counts from here on, not once the bytes are in it: to mgbd it would be memory that the
+                    // process was not granted, for as long as the copies take.
+                    session::mapped(self.gpu, part.length);
                     match std::mem::replace(&mut part.backing, Backing::Moving) {
                         Backing::Host(bytes) => {
                             let range = part.range();
@@ -132,6 +133,7 @@ unsafe impl Restore for Extents<'_> {
         let part = &mut self.parts[*at];
         part.backing = Backing::Host(bytes);
         if let Some(memory) = memory.take() {
+            session::unmapping(self.gpu, part.length);
             let _ = memory::release_extent(self.driver, part.range(), memory);
         }
     }

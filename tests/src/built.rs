@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, env};
 
 use crate::directives::Directives;
 use crate::prefix::{bin, prefix, repository};
-use crate::process::RunningProgram;
+use crate::process::{RunningProgram, run};
 
 /// Every optimisation level. To the pass, which runs first, all but `-O0` look much alike.
 pub const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
@@ -174,6 +174,21 @@ fn conformance_as(name: &str, flags: &str) -> PathBuf {
     let folder = cache(name);
     build(&folder, &mut make("tests/conformance", flags, &folder));
     folder
+}
+
+/// A program of the driver front's tests, in the driver API and without MGB, built in the folder.
+///
+/// # Panics
+///
+/// When the build fails.
+pub fn driver_program(name: &str, folder: &Path) -> PathBuf {
+    let program = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-I"]).arg(prefix().join("cuda/include"));
+    cc.arg(repository().join(format!("front/tests/programs/{name}.c")));
+    cc.arg(prefix().join("lib/front/libcuda.so.1"));
+    run(cc.args(["-ldl", "-lpthread", "-o"]).arg(&program)).success();
+    program
 }
 
 /// A make command on programs of this repository, with the wrapper as the compiler.

@@ -100,6 +100,38 @@ fn who_is_evicted_is_shown_so() {
     node.wait_until_empty();
 }
 
+/// Copies back may take long. To mgbd what has come is the program's own meanwhile, and not something that it takes
+/// beside its tasks, which others would have to leave room for from then on.
+#[test]
+fn memory_that_comes_back_is_nobodys_overhead() {
+    // 60 MB/s: 40 MiB take 0.7 s, three times as long as mgbd's looks at what processes have are apart.
+    let node = PrivateNode::start("1xP100:64MiB:slow=200", "mgb");
+    let plain = built::driver_program("pauses", node.folder());
+    for (program, kernel) in [(built::program("pauses"), &["10", "8"][..]), (plain, &[])] {
+        let start = |rounds: &str, milliseconds: &str| {
+            let mut command = node.mgb(&["run", "--"]);
+            command.arg(&program).args(["40", rounds, milliseconds]);
+            RunningProgram::start(command.args(kernel).env("MGB", "require"))
+        };
+        let idle = start("2", "3000");
+        wait::until("it holds its memory", || {
+            (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+        });
+        is_right(start("1", "1"));
+        let (evictions, mut most) = (node.view().counts.evicted, 0);
+        wait::until("it is done", || {
+            let view = node.view();
+            most = most.max(view.gpus[0].overhead_bytes);
+            view.tasks.is_empty().then_some(())
+        });
+        is_right(idle);
+        assert!(
+            evictions > 0 && most <= 8 << 20,
+            "{most} bytes of overhead: {program:?}"
+        );
+    }
+}
+
 /// A program whose memory left once and came back: what its trace says, which is of one GPU and so many MiB.
 fn trace_of_one_eviction(gpus: &str, mib: u64) -> trace::TracedProcess {
     let node = PrivateNode::start(gpus, "mgb");

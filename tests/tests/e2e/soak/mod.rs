@@ -3,7 +3,7 @@
 
 mod troubles;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -42,19 +42,6 @@ const PROGRAMS: [(&str, &[&str]); 8] = [
 /// A number from the environment.
 fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
-}
-
-/// Builds a program in the driver API, without MGB.
-fn plain(node: &PrivateNode) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../front/tests/programs/pauses.c");
-    let program = node.folder().join("pauses");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-I"])
-        .arg(prefix().join("cuda/include"))
-        .arg(source);
-    cc.arg(prefix().join("lib/front/libcuda.so.1"));
-    run(cc.args(["-ldl", "-lpthread", "-o"]).arg(&program)).success();
-    program
 }
 
 /// Kills the holder, and waits until mgbd has another one.
@@ -96,7 +83,7 @@ impl Soak {
         let line = format!("{} 1000\n", vecadd.display());
         node.write("jobs.txt", &line.repeat(3));
         Soak {
-            plain: plain(&node),
+            plain: built::driver_program("pauses", node.folder()),
             node,
             troubles,
             running: Vec::new(),
