@@ -162,7 +162,7 @@ impl Broker {
             }
             self.books.control.forget(&gone, &self.books.clients);
         }
-        self.orders.remove(client);
+        self.orders.remove(client, self.history.counts_mut());
         self.reclaim(client, uid, false, now)
     }
 

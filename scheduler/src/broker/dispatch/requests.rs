@@ -33,7 +33,7 @@ impl Broker {
         match request.op {
             Op::Begin => self.begin(key, cell, request, now),
             Op::Grow => self.grow(key, cell, request, now),
-            Op::Swapped => Some(self.change(key, |ledger| ledger.swap(key, request.bytes))),
+            Op::Swapped => Some(self.swapped(key, request.bytes)),
             Op::GiveBack => Some(self.change(key, |ledger| ledger.shrink(key, request.bytes))),
             Op::Withdraw => Some(self.withdraw(key)),
             Op::Turn => {
@@ -61,6 +61,14 @@ impl Broker {
                 Some(self.change(key, |ledger| ledger.end(key, request.bytes)))
             }
         }
+    }
+
+    /// So many bytes of the task went to the host.
+    fn swapped(&mut self, key: TaskKey, bytes: u64) -> Reply {
+        if let Some(holding) = self.books.ledger.task(key) {
+            self.orders.left(key.client, holding.gpu, bytes);
+        }
+        self.change(key, |ledger| ledger.swap(key, bytes))
     }
 
     fn change<E>(&mut self, key: TaskKey, change: impl FnOnce(&mut Ledger) -> Result<u64, E>) -> Reply {

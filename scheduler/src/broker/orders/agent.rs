@@ -16,6 +16,8 @@ pub(super) struct OpenOrder {
     pub(super) gpu: usize,
     /// Bytes that are to leave the GPU.
     pub(super) bytes: u64,
+    /// Bytes of the client that have left the GPU since.
+    pub(super) left: u64,
     /// When the order was given.
     pub(super) since: Duration,
     /// Work under way may finish first: the time says nothing of the copies.

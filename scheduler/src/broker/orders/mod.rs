@@ -67,9 +67,28 @@ impl Orders {
         self.agents.insert(client, Agent::default());
     }
 
-    /// The client's process has ended.
-    pub(super) fn remove(&mut self, client: ClientId) {
-        self.agents.remove(&client);
+    /// The client's process has ended. What had left its GPU by an order that it could not answer any more was
+    /// evicted all the same.
+    pub(super) fn remove(&mut self, client: ClientId, counts: &mut Counts) {
+        let open = self.agents.remove(&client).and_then(|agent| agent.open);
+        if let Some(open) = open.filter(|open| !open.moves && open.left > 0) {
+            let freed = open.left.min(open.bytes);
+            count_evicted(counts, freed);
+            tracing::info!(
+                client,
+                gpu = open.gpu,
+                freed,
+                "evicted, and ended before it said so"
+            );
+        }
+    }
+
+    /// So many bytes of the client have left the GPU.
+    pub(super) fn left(&mut self, client: ClientId, gpu: usize, bytes: u64) {
+        let open = self.agents.get_mut(&client).and_then(|agent| agent.open.as_mut());
+        if let Some(open) = open.filter(|open| open.gpu == gpu) {
+            open.left = open.left.saturating_add(bytes);
+        }
     }
 
     /// The orders that were decided on since the last call.
@@ -162,6 +181,7 @@ impl Orders {
             number,
             gpu: gpu as usize,
             bytes,
+            left: 0,
             since: now,
             waits_for_work: !matches!(order, Order::Evict { .. }),
             moves: matches!(order, Order::Move { .. }),
@@ -219,8 +239,7 @@ impl Orders {
             self.speed = self.speed.after(seen, counts);
             self.speed_is_assumed = false;
         }
-        counts.evicted += 1;
-        counts.evicted_bytes = counts.evicted_bytes.saturating_add(freed);
+        count_evicted(counts, freed);
         tracing::info!(
             client,
             gpu = open.gpu,
@@ -318,6 +337,7 @@ impl Orders {
                     number: arrival.order,
                     gpu: from,
                     bytes: arrival.bytes,
+                    left: 0,
                     since: now,
                     waits_for_work: true,
                     moves: true,
@@ -325,6 +345,12 @@ impl Orders {
             }
         }
     }
+}
+
+/// So many bytes of a client were brought to the host by an order.
+fn count_evicted(counts: &mut Counts, bytes: u64) {
+    counts.evicted += 1;
+    counts.evicted_bytes = counts.evicted_bytes.saturating_add(bytes);
 }
 
 #[cfg(test)]

@@ -46,6 +46,21 @@ fn an_order_goes_out_once_and_is_open_until_it_is_answered() {
 }
 
 #[test]
+fn memory_that_left_counts_though_the_process_ends_before_it_answers() {
+    let ended_after = |gpu, bytes| {
+        let (mut orders, _) = ordered();
+        orders.left(1, gpu, bytes);
+        let mut counts = Counts::default();
+        orders.remove(1, &mut counts);
+        (counts.evicted, counts.evicted_bytes)
+    };
+    assert_eq!(ended_after(1, 60), (1, 60));
+    assert_eq!(ended_after(1, 600), (1, 100), "no more than was to leave");
+    assert_eq!(ended_after(0, 60), (0, 0), "the order was about another GPU");
+    assert_eq!(ended_after(1, 0), (0, 0), "nothing had left");
+}
+
+#[test]
 fn an_agent_that_frees_nothing_or_does_not_answer_is_left_alone_for_a_while() {
     let (mut orders, clients) = ordered();
     let mut counts = Counts::default();
