@@ -1,6 +1,7 @@
 //! What programs have left in the file that `MGB_TRACE` names, as far as `mgb` reads it: see docs/TRACE.md.
 
 use mgb_probe::Bursts;
+use mgb_probe::trace::FailureCause;
 use serde::Deserialize;
 
 /// A process that has ended, and was not killed.
@@ -19,6 +20,9 @@ pub struct TracedProcess {
     pub tasks: Vec<TracedTask>,
     /// What left its GPUs, in all.
     pub swapped: Option<SwapTotals>,
+    /// What it did not get, or that its GPU failed.
+    #[serde(default)]
+    pub failures: Vec<TracedFailure>,
     /// When it was expected to end, in seconds since 1970.
     pub expected_end: Option<f64>,
     /// Whose the time of its GPUs was.
@@ -26,6 +30,15 @@ pub struct TracedProcess {
     pub gpu_times: Vec<TracedTime>,
     /// How long its bursts took, where it was a latency program.
     pub latency: Option<Bursts>,
+}
+
+/// Why a process failed, as it has written it down itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct TracedFailure {
+    /// What kind of failure it was.
+    pub kind: FailureCause,
+    /// What was wanted, and what there is.
+    pub text: String,
 }
 
 /// Whose the time of a GPU was, in nanoseconds.

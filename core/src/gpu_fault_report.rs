@@ -9,6 +9,7 @@
 
 use mgb_abi::error::Code;
 use mgb_probe::log_markers::GPU_FAILED;
+use mgb_probe::trace::{self, FailureCause};
 use parking_lot::Mutex;
 
 /// The last such error, and whether its context has ended.
@@ -44,5 +45,7 @@ pub fn report(is_under_mps: bool) {
     } else {
         ""
     };
-    mgb_stderr::say!("{GPU_FAILED} ({code}): its results from then on are void{others}");
+    let line = format!("{GPU_FAILED} ({code}): its results from then on are void{others}");
+    mgb_stderr::say!("{line}");
+    trace::note_failure(FailureCause::GpuFault, || line);
 }

@@ -3,6 +3,7 @@
 use std::fmt::Arguments;
 use std::time::Duration;
 
+use mgb_probe::trace::{self, FailureCause};
 use parking_lot::Mutex;
 
 /// How long to wait for another thread that speaks: in a forked child there may be none.
@@ -22,6 +23,14 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
     // A line may wait for a reader.
     drop(said);
     mgb_stderr::say!("mgb: {text}");
+}
+
+/// Says why the program does not get what it asked for, as [`once`] does, and keeps it for the trace.
+pub fn failure(kind: &'static str, failure: Option<FailureCause>, text: Arguments<'_>) {
+    if let Some(failure) = failure {
+        trace::note_failure(failure, || text.to_string());
+    }
+    once(kind, text);
 }
 
 /// A GPU is unavailable for a moment: see [`crate::backoff`].

@@ -82,10 +82,12 @@ extern "C" fn at_exit() {
     let Some(records) = RECORDS.try_lock() else { return };
     let (process, records) = &*records;
     // A forked child has the parent's records, and no tasks.
-    if *process != std::process::id() || records.is_empty() {
+    let is_own = *process == std::process::id();
+    let tasks: Vec<TaskTrace> = records.iter().filter(|_| is_own).map(entry).collect();
+    let mut line = TraceLine::new(tasks);
+    if line.tasks.is_empty() && line.failures.is_empty() {
         return;
     }
-    let mut line = TraceLine::new(records.iter().map(entry).collect());
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
     if let Some(session) = session::get() {

@@ -349,7 +349,11 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
         Refusal::Disconnected => "mgbd-ended",
         _ => "refused",
     };
-    notice::once(kind, format_args!("failed to place {what}: {refusal}"));
+    notice::failure(
+        kind,
+        refusal.failure(),
+        format_args!("failed to place {what}: {refusal}"),
+    );
     fail(Code::MEMORY_ALLOCATION)
 }
 

@@ -14,8 +14,10 @@ use crate::deadline::{DEADLINE, Deadline, EXPECTED_END};
 use crate::job::JOB;
 use crate::wire::GpuTime;
 
+mod failure;
 mod swap;
 
+pub use failure::{FailureCause, ProcessFailure, failures, note_failure};
 pub use swap::{Swap, SwapKind, SwapParts, Swapped};
 
 /// The line of one process in the trace file.
@@ -47,6 +49,8 @@ pub struct TraceLine {
     pub lazy_record: Option<LazyRecord>,
     /// What left its GPUs for the host and came back, in total; none if nothing did.
     pub swapped: Option<Swapped>,
+    /// What it did not get, or that its GPU failed: the first of each kind.
+    pub failures: Vec<ProcessFailure>,
     /// Whose the time of its GPUs was.
     pub gpu_times: Vec<GpuTimeTrace>,
 }
@@ -167,6 +171,7 @@ impl TraceLine {
             tasks,
             lazy_record: None,
             swapped: None,
+            failures: failures(),
             gpu_times: Vec::new(),
         }
     }

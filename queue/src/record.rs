@@ -119,6 +119,8 @@ pub enum FailureKind {
     OutOfMemory,
     /// A task of it fits on no GPU.
     NeverFits,
+    /// It alone wants more than its user may have.
+    OverQuota,
     /// Its GPU failed under it.
     GpuFault,
     /// A signal ended it.
@@ -135,9 +137,10 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("out-of-memory", Self::OutOfMemory),
         ("never-fits", Self::NeverFits),
+        ("over-quota", Self::OverQuota),
         ("gpu-fault", Self::GpuFault),
         ("signal", Self::Signal),
         ("exit", Self::Exit),

@@ -1,11 +1,14 @@
-//! Why a job failed, as far as its exit and its log tell.
+//! Why a job failed, as far as its exit, what its processes have written down, and its log tell, in this order.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use mgb_probe::log_markers::{GPU_FAILED, LARGEST_GPU};
+use mgb_probe::trace::FailureCause;
 use serde::{Deserialize, Serialize};
+
+use crate::traced::TracedFailure;
 
 /// How much of a log's end is looked at.
 const TAIL: u64 = 64 << 10;
@@ -18,18 +21,23 @@ const OUT_OF_MEMORY: [&str; 4] = [
     "cudaerroroutofmemory",
 ];
 
-/// Why a job failed. Nothing is known but the exit and the log, so the log's line is given with it.
+/// Why a job failed, with the line that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
-    /// Its log says that the GPU had no memory left.
+    /// The GPU had no memory left for it.
     OutOfMemory {
-        /// The line of the log that says so.
+        /// The line that says so.
         log_line: String,
     },
     /// A task of it can never fit on any GPU: MGB refused it.
     NeverFits {
         /// The line, with what it wants and what there is.
+        log_line: String,
+    },
+    /// It alone wanted more than its user may have: MGB refused it.
+    OverQuota {
+        /// The line, with what it wants and what its user may have.
         log_line: String,
     },
     /// It ended badly without a word of memory, while the jobs on its GPU together took more than it has.
@@ -61,13 +69,36 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Judges a job that ended with `code`, or by `signal`. `None`: it ended well.
-    pub fn judge(code: Option<i32>, signal: Option<i32>, log: &Path) -> Option<Self> {
+    /// Judges a job that ended with `code`, or by `signal`, and whose processes have written down these
+    /// failures; a killed one has not. `None`: it ended well.
+    pub fn judge(
+        code: Option<i32>,
+        signal: Option<i32>,
+        failures: &[TracedFailure],
+        log: &Path,
+    ) -> Option<Self> {
+        let is_void = |failure: &&TracedFailure| failure.kind == FailureCause::GpuFault;
+        let ended_well = code == Some(0);
+        // A program may live with a refusal. What it computed on a GPU that failed is void all the same.
+        let mut counted = failures.iter().filter(|failure| !ended_well || is_void(failure));
+        if let Some(failure) = counted.clone().find(is_void).or(counted.next()) {
+            return Some(Self::of_failure(failure));
+        }
         let log = tail(log);
-        if code == Some(0) {
+        if ended_well {
             return fault(&log);
         }
         Some(Self::of_text(code, signal, &log))
+    }
+
+    fn of_failure(failure: &TracedFailure) -> Self {
+        let log_line = failure.text.clone();
+        match failure.kind {
+            FailureCause::NeverFits => Self::NeverFits { log_line },
+            FailureCause::OverQuota => Self::OverQuota { log_line },
+            FailureCause::Deadlock => Self::OutOfMemory { log_line },
+            FailureCause::GpuFault => Self::GpuFault { log_line },
+        }
     }
 
     fn of_text(code: Option<i32>, signal: Option<i32>, log: &str) -> Self {
@@ -90,7 +121,7 @@ impl Cause {
     pub fn is_memory(&self) -> bool {
         matches!(
             self,
-            Self::OutOfMemory { .. } | Self::NeverFits { .. } | Self::GpuFull { .. }
+            Self::OutOfMemory { .. } | Self::NeverFits { .. } | Self::OverQuota { .. } | Self::GpuFull { .. }
         )
     }
 
@@ -99,6 +130,7 @@ impl Cause {
         match self {
             Self::OutOfMemory { .. } => "out of memory".to_owned(),
             Self::NeverFits { .. } => "never fits".to_owned(),
+            Self::OverQuota { .. } => "over quota".to_owned(),
             Self::GpuFull { .. } => "GPU full".to_owned(),
             Self::GpuFault { .. } => "GPU fault".to_owned(),
             Self::Signal { signal } => format!("killed by {}", signal_name(*signal)),
@@ -110,9 +142,10 @@ impl Cause {
     /// Where that is known from.
     pub fn evidence(&self) -> Option<&str> {
         match self {
-            Self::OutOfMemory { log_line } | Self::NeverFits { log_line } | Self::GpuFault { log_line } => {
-                Some(log_line)
-            }
+            Self::OutOfMemory { log_line }
+            | Self::NeverFits { log_line }
+            | Self::OverQuota { log_line }
+            | Self::GpuFault { log_line } => Some(log_line),
             Self::NotStarted { reason } | Self::GpuFull { reason } => Some(reason),
             Self::Signal { .. } | Self::Exit { .. } => None,
         }
@@ -168,11 +201,14 @@ mod tests {
         let fault = Some(Cause::GpuFault {
             log_line: line.to_owned(),
         });
-        assert_eq!(Cause::judge(Some(0), None, &log), fault);
-        assert_eq!(Cause::judge(Some(1), None, &log), fault);
+        assert_eq!(Cause::judge(Some(0), None, &[], &log), fault);
+        assert_eq!(Cause::judge(Some(1), None, &[], &log), fault);
         std::fs::write(&log, "PASS\n").unwrap();
-        assert_eq!(Cause::judge(Some(0), None, &log), None);
-        assert_eq!(Cause::judge(Some(1), None, &log), Some(Cause::Exit { code: 1 }));
+        assert_eq!(Cause::judge(Some(0), None, &[], &log), None);
+        assert_eq!(
+            Cause::judge(Some(1), None, &[], &log),
+            Some(Cause::Exit { code: 1 })
+        );
     }
 
     #[test]
@@ -191,5 +227,37 @@ mod tests {
         assert!(matches!(judge(Some(2), None, refused), Cause::NeverFits { .. }));
         assert_eq!(judge(Some(1), None, "FAIL\n"), Cause::Exit { code: 1 });
         assert_eq!(judge(None, Some(9), "").short(), "killed by SIGKILL");
+    }
+
+    #[test]
+    fn what_processes_have_written_down_counts_before_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("job.log");
+        std::fs::write(&log, "CUDA error: out of memory\n").unwrap();
+        let wrote = |kind| TracedFailure {
+            kind,
+            text: "as it said".to_owned(),
+        };
+        let judge = |code, kinds: &[FailureCause]| {
+            let failures: Vec<TracedFailure> = kinds.iter().copied().map(wrote).collect();
+            Cause::judge(Some(code), None, &failures, &log)
+        };
+        let log_line = "as it said".to_owned();
+        let fault = Some(Cause::GpuFault {
+            log_line: log_line.clone(),
+        });
+        let kinds = [FailureCause::OverQuota, FailureCause::GpuFault];
+        assert_eq!(judge(0, &kinds), fault, "its results are void");
+        assert_eq!(judge(1, &kinds), fault);
+        assert_eq!(judge(0, &[FailureCause::NeverFits]), None, "it went on without");
+        let over = judge(1, &kinds[..1]).unwrap();
+        assert!(over.is_memory() && over.short() == "over quota" && over.evidence() == Some(&log_line));
+        assert_eq!(
+            judge(1, &[FailureCause::Deadlock]),
+            Some(Cause::OutOfMemory { log_line })
+        );
+        assert!(
+            matches!(judge(1, &[]), Some(Cause::OutOfMemory { log_line }) if log_line.starts_with("CUDA"))
+        );
     }
 }

@@ -89,7 +89,7 @@ impl Left<'_> {
         let refused = placed.and_then(|placement| placement.refused);
         let cause = match refused {
             Some(log_line) if exit_code != Some(0) => Some(Cause::NeverFits { log_line }),
-            _ => Cause::judge(exit_code, signal, self.log),
+            _ => Cause::judge(exit_code, signal, &traced.failures, self.log),
         };
         (traced, cause)
     }
@@ -111,6 +111,7 @@ fn of_whole_process(placement: &ProcessPlacement, times: JobTimes) -> Traced {
         stretches: placement.gpus().map(whole).collect(),
         evictions: Evictions::default(),
         moves: 0,
+        failures: Vec::new(),
         expected_end: placement.expected_end,
         share: None,
         latency: None,

@@ -68,7 +68,7 @@ pub fn text(batch: &BatchOutcome) -> String {
     if batch.failed > 0 {
         let _ = writeln!(
             text,
-            "{} did not end well, {} of them for lack of GPU memory (judged by their logs):",
+            "{} did not end well, {} of them for lack of GPU memory (as they or their logs say):",
             plural(batch.failed, "job"),
             batch.failed_for_memory
         );

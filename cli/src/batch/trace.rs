@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mgb_probe::{Bursts, clock};
 
 use super::outcome::{EvictedSpan, Evictions, Stretch};
-use crate::traced::{self, TracedKind, TracedSpan, TracedSwap, TracedTask};
+use crate::traced::{self, TracedFailure, TracedKind, TracedSpan, TracedSwap, TracedTask};
 
 /// What the processes of a job wrote down.
 #[derive(Debug, Default, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Traced {
     /// Their part of the time in which the GPUs had work, as
     /// [`JobOutcome::share`](super::outcome::JobOutcome::share).
     pub share: Option<f64>,
+    /// What they did not get, or that their GPU failed.
+    pub failures: Vec<TracedFailure>,
     /// The bursts of the process with most of them.
     pub latency: Option<Bursts>,
 }
@@ -46,7 +48,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
     let processes = traced::processes(text);
     let mut traced = Traced::default();
     let (mut part, mut busy) = (0u64, 0u64);
-    for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
+    for mut process in processes.filter(|process| process.job.as_deref() == Some(job)) {
         for task in &process.tasks {
             traced.gpus.extend(task.gpu);
             traced.waited += Duration::from_nanos(task.wait_ns);
@@ -54,6 +56,7 @@ fn of_text(text: &str, job: &str, began: Duration) -> Traced {
             let is_move = |spans: &&[TracedSpan]| spans[0].gpu != spans[1].gpu;
             traced.moves += task.spans.windows(2).filter(is_move).count() as u64;
         }
+        traced.failures.append(&mut process.failures);
         traced.expected_end = traced.expected_end.or(process.expected_end);
         let bursts = |latency: Option<Bursts>| latency.map(|bursts| bursts.count);
         if bursts(process.latency) > bursts(traced.latency) {

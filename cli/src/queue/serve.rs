@@ -229,6 +229,7 @@ fn failure(cause: Cause) -> Failure {
     let kind = match &cause {
         Cause::OutOfMemory { .. } | Cause::GpuFull { .. } => FailureKind::OutOfMemory,
         Cause::NeverFits { .. } => FailureKind::NeverFits,
+        Cause::OverQuota { .. } => FailureKind::OverQuota,
         Cause::GpuFault { .. } => FailureKind::GpuFault,
         Cause::Signal { .. } => FailureKind::Signal,
         Cause::Exit { .. } => FailureKind::Exit,

@@ -30,7 +30,7 @@ Examples:
   mgb submit --after-ok 12 --retries 2 --retry-on gpu-fault --retry-on lost -- ./report
   mgb submit --file jobs.txt --tag tonight     a command a line, as mgb batch takes them
 
-Reasons for --retry-on: out-of-memory, never-fits, gpu-fault, signal, exit, not-started, time-limit, lost. Without it \
+Reasons for --retry-on: out-of-memory, never-fits, over-quota, gpu-fault, signal, exit, not-started, time-limit, lost. Without it \
 a job is run again after any failure but lost: of a job that was lost as the node went down, nobody knows whether it \
 has done its work.
 

@@ -82,16 +82,18 @@ pub fn first(client: &'static Client) -> Option<Vec<u32>> {
         Err(Refusal::NoGpu) => None,
         // Running natively it would have what it may not have.
         Err(refusal @ (Refusal::OverQuota { .. } | Refusal::Interrupted(_))) => {
-            notice::once(
+            notice::failure(
                 "refused",
+                refusal.failure(),
                 format_args!("failed to place the program: {refusal}; it gets no device"),
             );
             HAS_NO_DEVICE.store(true, Ordering::Release);
             None
         }
         Err(refusal) => {
-            notice::once(
+            notice::failure(
                 "refused",
+                refusal.failure(),
                 format_args!("failed to place the program: {refusal}; it runs natively"),
             );
             None
@@ -129,15 +131,17 @@ pub fn begin(device: i32) {
         Ok(grant) => note(device, &grant),
         Err(refusal) if has_none => {
             closed.push(device);
-            notice::once(
+            notice::failure(
                 "refused",
+                refusal.failure(),
                 format_args!(
                     "failed to reserve room on device {device}: {refusal}; it has no memory for the program"
                 ),
             );
         }
-        Err(refusal) => notice::once(
+        Err(refusal) => notice::failure(
             "refused",
+            refusal.failure(),
             format_args!(
                 "failed to reserve room on device {device}: {refusal}; what it takes there is not charged{}",
                 way_out(&refusal)
@@ -277,8 +281,9 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     let done = away.wait(Some((device, task)));
     if let Err(refusal) = &done {
         task.account.lock().remove(bytes);
-        notice::once(
+        notice::failure(
             "no-room",
+            refusal.failure(),
             format_args!("failed to allocate device memory: {refusal}{}", way_out(refusal)),
         );
     }

@@ -7,6 +7,7 @@ use mgb_core::memory;
 use mgb_core::notice;
 use mgb_probe::byte_size::Bytes;
 use mgb_probe::log_markers::LARGEST_GPU;
+use mgb_probe::trace::FailureCause;
 use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
@@ -81,8 +82,9 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     if let Some(never) = never_fits(&state, key, bytes as u64) {
         state.drop_if_over(key);
         drop(state);
-        notice::once(
+        notice::failure(
             "never-fits",
+            Some(FailureCause::NeverFits),
             format_args!(
                 "failed to allocate {}: with it, {} {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),

@@ -139,6 +139,37 @@ fn a_gpu_that_fails_under_a_job_is_no_success() {
     assert_eq!(ended.code(), 1, "{ended:?}");
 }
 
+/// Programs whose words nobody keeps: why they failed is known from what their processes have written down.
+#[test]
+fn jobs_that_say_nothing_are_judged_by_their_traces() {
+    let node = PrivateNode::start("1x32MiB", "mgb");
+    let rebuilt = built::program("vecadd").display().to_string();
+    let plain = built::driver_program("pauses", node.folder())
+        .display()
+        .to_string();
+    let list = format!(
+        "SOFTGPU_FAIL=ecc@kernel=1 sh: {rebuilt} 1000 >/dev/null 2>&1; exit 0\n\
+         sh: {rebuilt} 100000000 >/dev/null 2>&1\n\
+         sh: {plain} 4096 1 1 2>&- >/dev/null\n"
+    );
+    let jobs = node.write("jobs.txt", &list);
+    let ended = run(node.mgb(&["batch", "-j", "1", "--json"]).arg(jobs));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let causes: Vec<&Value> = (0..3).map(|job| &summary["jobs"][job]["cause"]).collect();
+    for (cause, (kind, words)) in causes.iter().zip([
+        ("gpu_fault", "(CUDA error 214)"),
+        ("never_fits", "the largest GPU has"),
+        ("never_fits", "the largest GPU has"),
+    ]) {
+        let line = cause["log_line"].as_str().unwrap_or("");
+        assert!(
+            cause["kind"] == kind && line.contains(words),
+            "{cause} in {summary}"
+        );
+    }
+    assert_eq!(ended.code(), 1, "{ended:?}");
+}
+
 #[test]
 fn a_line_may_set_variables_and_ask_for_a_shell() {
     let node = PrivateNode::start("1x32MiB", "mgb");
