@@ -54,12 +54,22 @@ impl Snapshot {
         seen.fold(0, |sum, seen| sum.saturating_add(seen.part.min(seen.average)))
     }
 
+    /// Whether a process has had no work on a GPU for so long. Of one that is missing nobody knows.
+    pub(super) fn rests(&self, client: ClientId, gpu: usize, length: Duration) -> bool {
+        let idle = self.seen(client, gpu).and_then(|seen| seen.idle);
+        idle.is_some_and(|idle| idle >= length)
+    }
+
     /// How much of the time a process has had work on a GPU, in parts of [`WHOLE`].
     pub(super) fn busy_part(&self, client: ClientId, gpu: usize) -> u32 {
+        self.seen(client, gpu).map_or(WHOLE, |seen| seen.busy.min(WHOLE))
+    }
+
+    fn seen(&self, client: ClientId, gpu: usize) -> Option<&Activity> {
         let at = self
             .activity
             .binary_search_by_key(&(client, gpu), |seen| (seen.client, seen.gpu));
-        at.map_or(WHOLE, |at| self.activity[at].busy.min(WHOLE))
+        at.ok().map(|at| &self.activity[at])
     }
 }
 

@@ -16,15 +16,23 @@
 //! - The first request that only expectations (its own or others') keep from beginning waits for
 //!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on
 //!   average: usually some task ends meanwhile. Then it begins with what it asks for, and what is kept for
-//!   others on a GPU where that helps is theirs no more. Where there is no task to wait for, since all that
+//!   others on a GPU where that helps is theirs no more. Where none of those there has had work for
+//!   [`IDLE_TIMEOUT`], it waits no longer than that: they may wait for it, as parts of one computation do for each
+//!   other. Where there is no task to wait for, since all that
 //!   others have there are contexts, it begins at once with all the room there is, or with what is kept for
 //!   those.
+
+use std::time::Duration;
 
 use super::Broker;
 use crate::broker::queue::Waiting;
 use crate::broker::round::Round;
 use crate::client::ClientId;
+use crate::ledger::TaskKey;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
+
+/// How long a request is kept out by what is expected of processes none of which has had work meanwhile.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Broker {
     /// After a round: takes expected bytes from the processes that must give them up, as the module
@@ -132,6 +140,13 @@ impl Broker {
         let patience = books.rules.patience.saturating_mul(HOLDER_PATIENCE);
         let mean = self.history.mean();
         let most = mean.map_or(patience, |mean| mean.max(patience));
+        let tasks = books.ledger.tasks().filter(|(_, held)| held.gpu == gpu);
+        let rests = |key: TaskKey| round.snapshot.rests(key.client, gpu, IDLE_TIMEOUT);
+        let most = if tasks.map(|(key, _)| key).all(rests) {
+            IDLE_TIMEOUT.min(most)
+        } else {
+            most
+        };
         if round.now.saturating_sub(since) < most {
             return false;
         }

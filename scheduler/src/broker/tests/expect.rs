@@ -249,6 +249,32 @@ fn whoever_is_kept_out_waits_for_somebody_to_end() {
     assert_eq!(granted(&mut broker, 1103), [(4, 10)]);
 }
 
+/// Who has room may wait for who has none yet, at a barrier of theirs: where nobody there works, what is only
+/// expected of them keeps nobody out for long.
+#[test]
+fn what_is_kept_for_those_that_rest_keeps_nobody_out_for_long() {
+    for (idle, begins_at) in [(Some(60), 5), (Some(3), 40), (None, 40)] {
+        let mut broker = after_a_run(1, 70);
+        broker.identify(2, ProgramId::new(7));
+        begin(&mut broker, 2, 1, 10, 0);
+        granted(&mut broker, 0);
+        let mut seen = Snapshot {
+            activity: vec![Activity {
+                client: 2,
+                idle: idle.map(Duration::from_secs),
+                ..Activity::default()
+            }],
+            ..Snapshot::default()
+        };
+        broker.identify(3, ProgramId::new(7));
+        begin(&mut broker, 3, 1, 40, 0);
+        let mut granted = |now| granted_by(&mut broker, &mut seen, now);
+        assert_eq!(granted(0), []);
+        assert_eq!(granted(begins_at - 1), []);
+        assert_eq!(granted(begins_at), [(3, 40)], "idle for {idle:?}");
+    }
+}
+
 /// All that is there is a context, which stays.
 #[test]
 fn nobody_waits_on_a_gpu_where_nobody_has_anything() {
