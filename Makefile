@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup build install uninstall dist tarball debs package-test release starters-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets that one needs first
@@ -50,11 +50,19 @@ debs: dist ### pack the Debian packages mgb, mgb-clang and mgb-slurm in dist/ (D
 	@tools/setup.sh patchelf dpkg-dev
 	@packaging/debs.sh $(STAGED)/dist dist
 
+wheel: dist ### pack dist/mgb-VERSION-py3-none-manylinux_2_34_x86_64.whl, for `pip install` (docs/PYTHON.md)
+	@tools/setup.sh python3-wheel
+	@packaging/wheel.sh $(STAGED)/dist dist
+
 package-test: tarball debs ### the tarball and the packages in small Debians: installed, upgraded, removed (root; not in make test)
 	@tools/setup.sh debootstrap
 	tests/packages/packages.py
 
-release: ## make a release ready in dist/: checks, tests, tarball, packages, notes, parts list, sums (see RELEASING.md)
+wheel-test: wheel examples ### the wheel in virtual environments: installed, used from Python, upgraded, removed (not in make test)
+	@tools/setup.sh python3-venv
+	tests/wheel/wheel.py
+
+release: ## make a release ready in dist/: checks, tests, tarball, packages, wheel, notes, parts list, sums (see RELEASING.md)
 	@packaging/release.sh $(STAGED)/dist dist
 
 starters-test: examples ### programs that GNU parallel, Snakemake and Ray start (from Debian and PyPI; not in make test)

@@ -3,7 +3,8 @@
 #
 #   release.sh STAGED DESTINATION
 #
-# TESTED=COMMIT says that `make test` and `make package-test` have passed on that commit, so that they are not run again.
+# TESTED=COMMIT says that `make test`, `make package-test` and `make wheel-test` have passed on that commit, so that they are
+# not run again.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,7 +32,7 @@ command -v cargo-deny >/dev/null ||
 if [ "${TESTED:-}" = "$commit" ]; then
     echo "release: $commit has been tested"
 else
-    make commits test package-test
+    make commits test package-test wheel-test
 fi
 cargo deny check
 
@@ -39,7 +40,7 @@ cargo deny check
 MGB_COMMIT=$commit
 export MGB_COMMIT
 rm -f "$destination"/mgb-"$version"* "$destination"/mgb*_"$version"-*.deb
-make tarball debs
+make tarball debs wheel
 
 name=mgb-$version
 packaging/sbom.py "$destination/$name.cdx.json"
@@ -49,7 +50,7 @@ awk -v heading="## [$version] - " 'index($0, heading) == 1 { is_in = 1; next } /
 [ -n "$(tr -d '[:space:]' <"$destination/$name-notes.md")" ] || die "the section of $version in CHANGELOG.md is empty"
 (
     cd "$destination"
-    sha256sum "$name"-*.tar.gz mgb*_"$version"-*.deb "$name.cdx.json" >"$name.sha256"
+    sha256sum "$name"-*.tar.gz "$name"-*.whl mgb*_"$version"-*.deb "$name.cdx.json" >"$name.sha256"
 )
 echo "release: $tag is ready in $destination:"
 sed 's/^[0-9a-f]*  /  /' "$destination/$name.sha256"

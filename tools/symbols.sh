@@ -3,12 +3,14 @@
 # libstdc++ than that of Debian 12. What is missing there would be found at its first use, or as the program starts.
 #
 #   symbols.sh FOLDER
+#   symbols.sh --glibc      prints that version of glibc
 set -eu
 
 glibc=2.34
 libstdcxx=3.4.30
 
 die() { echo "symbols: $*" >&2; exit 1; }
+[ "$*" != --glibc ] || { echo "$glibc"; exit 0; }
 [ $# = 1 ] && [ -d "$1" ] || die "usage: symbols.sh FOLDER"
 command -v objdump >/dev/null || die "there is no objdump: install binutils"
 

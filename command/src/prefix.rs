@@ -1,9 +1,16 @@
-//! Where MGB's own parts are: the folder that holds `bin`, `lib`, `include` and `share`.
+//! Where MGB's own parts are: the folder that holds `bin`, `lib`, `include` and `share`. Where files cannot be
+//! links, as in a wheel of Python's, the programs themselves are where links to them would be: two folders above, in
+//! `bin`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+
+/// MGB's own folder, from the one above its programs, where these are not in it.
+const BESIDE_PROGRAMS: &str = "lib/mgb";
+/// Tells MGB's own folder from others of that name.
+const MARK: &str = "lib/front/libcuda.so.1";
 
 /// The folder that MGB is installed or staged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +25,16 @@ impl Prefix {
         let executable = env::current_exe().and_then(|path| path.canonicalize()).context(
             "failed to find mgb's own executable; set MGB_PREFIX to the folder that holds bin/mgb",
         )?;
-        let prefix = executable.parent().and_then(Path::parent);
-        Ok(Self(
-            prefix
-                .context("mgb lies in no bin folder; set MGB_PREFIX")?
-                .to_owned(),
-        ))
+        let above = executable.parent().and_then(Path::parent);
+        let above = above.context("mgb lies in no bin folder; set MGB_PREFIX")?;
+        Ok(Self::above_programs(above))
+    }
+
+    /// The one that the programs in `above/bin` belong to.
+    fn above_programs(above: &Path) -> Self {
+        let own = above.join(BESIDE_PROGRAMS);
+        let is_own = own.join(MARK).exists() && !above.join(MARK).exists();
+        Self(if is_own { own } else { above.to_owned() })
     }
 
     /// The folder that is known to be it.
@@ -38,12 +49,12 @@ impl Prefix {
 
     /// `bin/mgbd`, or what to do if it is not there.
     pub fn mgbd(&self) -> Result<PathBuf> {
-        self.part("bin/mgbd")
+        self.program("mgbd")
     }
 
     /// `bin/mgb`: this program, as the demo starts it again.
     pub fn mgb(&self) -> Result<PathBuf> {
-        self.part("bin/mgb")
+        self.program("mgb")
     }
 
     /// The pass that clang loads.
@@ -94,6 +105,13 @@ impl Prefix {
         self.0.join("cuda")
     }
 
+    fn program(&self, name: &str) -> Result<PathBuf> {
+        let beside = self.0.join("../../bin").join(name);
+        let is_beside = self.0.ends_with(BESIDE_PROGRAMS) && beside.exists();
+        self.part(&format!("bin/{name}"))
+            .or_else(|missing| beside.canonicalize().ok().filter(|_| is_beside).ok_or(missing))
+    }
+
     fn part(&self, relative: &str) -> Result<PathBuf> {
         let path = self.0.join(relative);
         if !path.exists() {
@@ -115,6 +133,33 @@ impl Prefix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn put(file: &Path) {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "").unwrap();
+    }
+
+    #[test]
+    fn programs_are_in_the_folder_or_where_its_links_would_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        put(&root.join("bin/mgbd"));
+        // Somebody else's, or a part of one.
+        put(&root.join("lib/mgb/README"));
+        assert_eq!(Prefix::above_programs(&root), Prefix::at(&root));
+        put(&root.join("lib/mgb").join(MARK));
+        let prefix = Prefix::above_programs(&root);
+        assert_eq!(prefix, Prefix::at(root.join("lib/mgb")));
+        assert_eq!(prefix.mgbd().unwrap(), root.join("bin/mgbd"));
+        assert!(prefix.mgb().is_err());
+        put(&root.join("lib/mgb/bin/mgbd"));
+        assert_eq!(prefix.mgbd().unwrap(), root.join("lib/mgb/bin/mgbd"));
+        // A folder of another name has nothing to do with the programs above it.
+        put(&root.join("opt/own").join(MARK));
+        assert!(Prefix::at(root.join("opt/own")).mgbd().is_err());
+        put(&root.join(MARK));
+        assert_eq!(Prefix::above_programs(&root), Prefix::at(&root));
+    }
 
     #[test]
     fn a_missing_part_is_named_with_the_way_out() {

@@ -45,6 +45,7 @@ mod mapping;
 mod memory;
 mod names;
 mod native;
+mod need;
 mod notice;
 mod nvml;
 mod obey;

@@ -42,8 +42,16 @@ pub fn load_nvml() -> Library {
     Library(
         paths
             .filter(|path| !is_front(path))
-            .find_map(|path| open(&path).ok()),
+            .find_map(|path| open(&path).ok().filter(|library| !leads_to_front(*library))),
     )
+}
+
+/// Whether a library has nothing but this one behind it: where files cannot be links, as in a wheel of Python's,
+/// the front has its other names so.
+fn leads_to_front(library: *mut c_void) -> bool {
+    // SAFETY: a handle that is not closed, and a C string. It is looked for in what the library needs as well.
+    let found = unsafe { libc::dlsym(library, c"mgb_front_give_way".as_ptr()) };
+    found.cast_const() == crate::owner::mgb_front_give_way as *const c_void
 }
 
 fn load_driver() -> Option<*mut c_void> {

@@ -43,6 +43,11 @@ pub fn get() -> Option<&'static Session> {
     session.filter(|_| !FORKED.load(Ordering::Acquire))
 }
 
+/// Whether the process is known to run without MGB: it has called `cuInit` and has no session, or its parent had.
+pub fn is_native() -> bool {
+    is_forked() || matches!(SESSION.get(), Some(None))
+}
+
 /// Whether the driver is that of the process which this one was forked from: it answers every call with an
 /// error, and nothing of the front may be touched.
 #[inline]

@@ -99,6 +99,20 @@ void mgb_latency(void);
 #define MGB_LATENCY() mgb_latency()
 #endif
 
+/* A program that was not built with MGB says what it is about to take of its GPU,
+ * or of the first of several, by functions of the libcuda.so.1 that `mgb run` puts
+ * before the driver's; Python by the package `mgb` (docs/PYTHON.md):
+ *
+ *     int mgb_front_need(uint64_t bytes);
+ *     void mgb_front_need_over(uint64_t bytes);
+ *
+ * The first waits until so much is reserved beside what was said before, and what
+ * the program holds already counts. It returns 1; 2 before the first call of the
+ * driver, which then waits; 0 where the process runs natively; -1 where there is
+ * not so much for the program, or a signal ended the wait: a line on stderr says
+ * why, and the program waits for room as it allocates. The second, after 1 or 2,
+ * gives back what the program does not hold. */
+
 /* Hints, as statements of host code. `mgb explain` shows them. In a function
  * that is inlined, a hint holds for the function that the tasks come to stand
  * in. It leaves no code behind, and a compiler that does not know it makes

@@ -109,11 +109,11 @@ impl Away {
         lacking.min_by_key(|(_, task)| task.gpu)
     }
 
-    /// Whether all that the task is charged can be on its GPU.
+    /// Whether all that the task is charged, or has declared, can be on its GPU.
     fn fits(&self, task: &DeviceTask) -> bool {
         let gpu = self.session.client.hello().gpus.get(task.gpu as usize);
         let most = gpu.map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes));
-        task.account.lock().held() <= most
+        task.account.lock().wanted() <= most
     }
 
     /// Asks until all that is charged on these devices is reserved, and on `own`, of which the caller holds the

@@ -12,6 +12,8 @@ pub(super) struct Account {
     large: u64,
     /// In smaller ones, which share granules.
     small: u64,
+    /// What the program has said that it will have, whether it has it yet or not.
+    declared: u64,
 }
 
 /// What came of an attempt to charge bytes.
@@ -35,6 +37,21 @@ impl Account {
 
     pub(super) fn held(&self) -> u64 {
         self.large + to_granules(self.small)
+    }
+
+    /// What is to be reserved: what is charged, or what the program has declared.
+    pub(super) fn wanted(&self) -> u64 {
+        self.held().max(self.declared)
+    }
+
+    /// The program says that it will have so many bytes more than it has said.
+    pub(super) fn declare(&mut self, bytes: u64) {
+        self.declared = self.declared.saturating_add(to_granules(bytes));
+    }
+
+    /// The opposite of [`Account::declare`].
+    pub(super) fn take_back(&mut self, bytes: u64) {
+        self.declared = self.declared.saturating_sub(to_granules(bytes));
     }
 
     pub(super) fn add(&mut self, bytes: u64) {
@@ -63,21 +80,21 @@ impl Account {
         self.large = self.large.saturating_sub(bytes);
     }
 
-    /// Bytes that are charged and not reserved.
+    /// Bytes that are charged or declared, and not reserved.
     pub(super) fn lacking(&self) -> u64 {
-        self.held().saturating_sub(self.reserved)
+        self.wanted().saturating_sub(self.reserved)
     }
 
     /// As [`Account::lacking`], if so many more were charged.
     pub(super) fn lacking_with(&self, bytes: u64) -> u64 {
         let more = self.held().saturating_add(rounded(bytes));
-        more.saturating_sub(self.reserved)
+        more.max(self.declared).saturating_sub(self.reserved)
     }
 
     /// Bytes of the reservation that are not needed, also once what is asked for has come.
     pub(super) fn surplus(&self) -> u64 {
         let all = self.reserved.saturating_add(self.asked);
-        all.saturating_sub(self.held()).min(self.reserved)
+        all.saturating_sub(self.wanted()).min(self.reserved)
     }
 
     fn part(&mut self, bytes: u64) -> &mut u64 {
@@ -134,6 +151,25 @@ mod tests {
             Charged::Beyond(6 * GRANULE)
         );
         assert_eq!(account.held(), 3 * GRANULE);
+    }
+
+    #[test]
+    fn what_is_declared_stays_reserved_until_it_is_taken_back() {
+        let mut account = Account::of(0);
+        account.declare(4 * GRANULE - 1);
+        assert_eq!(account.lacking(), 4 * GRANULE);
+        account.reserved = 4 * GRANULE;
+        account.add(3 * GRANULE);
+        assert_eq!((account.lacking(), account.surplus()), (0, 0));
+        assert_eq!(account.lacking_with(2 * GRANULE), GRANULE, "beyond what it said");
+        account.remove(2 * GRANULE);
+        assert_eq!(account.surplus(), 0, "it said that it will have it again");
+        account.take_back(4 * GRANULE - 1);
+        assert_eq!(account.surplus(), 3 * GRANULE);
+        account.declare(u64::MAX);
+        account.declare(u64::MAX);
+        account.take_back(u64::MAX);
+        assert!(account.lacking() > 0, "sums do not wrap");
     }
 
     #[test]

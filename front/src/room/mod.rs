@@ -2,6 +2,7 @@
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
 mod away;
+mod declared;
 mod evicted;
 mod ledger_account;
 mod swapper;
@@ -17,13 +18,13 @@ use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
 
 use away::Away;
+pub use declared::{Declared, declare, take_back};
 pub use evicted::Evicted;
 use ledger_account::{Account, Charged, rounded};
 use swapper::{RECLAIMER, SWAPPER};
 pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
-use task::{DeviceTask, task};
+use task::{DeviceTask, give_back, task};
 
-use crate::session::Session;
 use crate::{caching_allocators, limit, program, session, trace};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
@@ -45,10 +46,11 @@ pub fn has_no_device() -> bool {
     HAS_NO_DEVICE.load(Ordering::Acquire)
 }
 
-fn request(gpu: Option<u32>) -> BeginRequest<'static> {
+fn request(gpu: Option<u32>, declared: u64) -> BeginRequest<'static> {
     BeginRequest {
         need: Need {
             flags: LAZY,
+            peak_bytes: declared,
             ..Need::default()
         },
         gpu,
@@ -62,7 +64,7 @@ fn note(device: i32, grant: &Grant) {
     let task: &'static DeviceTask = Box::leak(Box::new(DeviceTask {
         id: grant.task,
         gpu: grant.gpu,
-        account: Mutex::new(Account::of(grant.reserved_bytes)),
+        account: Mutex::new(declared::account(device, grant.reserved_bytes)),
         growing: Mutex::new(()),
     }));
     task::note(device, task);
@@ -71,7 +73,7 @@ fn note(device: i32, grant: &Grant) {
 /// Begins the task of the program's first device, wherever mgbd puts it, unless another process of its job
 /// has decided where the devices are. Their GPUs, in order; `None`: it was refused.
 pub fn first(client: &'static Client) -> Option<Vec<u32>> {
-    match client.begin_first(&request(None)) {
+    match declared::asked(0, |bytes| client.begin_first(&request(None, bytes))) {
         Ok(First { order, grant }) => {
             if let Some(grant) = &grant {
                 note(0, grant);
@@ -119,9 +121,10 @@ pub fn begin(device: i32) {
     let gpu = usize::try_from(device).ok().and_then(|at| session.gpus.get(at));
     let Some(&gpu) = gpu else { return };
     let mut away = Away::none(session);
-    let answer = session
-        .client
-        .begin_beside(&request(Some(gpu)), &mut |gpu| away.make_room_on(gpu));
+    let client = session.client;
+    let answer = declared::asked(device, |bytes| {
+        client.begin_beside(&request(Some(gpu), bytes), &mut |gpu| away.make_room_on(gpu))
+    });
     away.bring_back(None);
     // What it takes there is not to go past mgbd. The next context asks again.
     let has_none = matches!(answer, Err(Refusal::OverQuota { .. } | Refusal::Interrupted(_)));
@@ -312,19 +315,6 @@ pub fn gpus() -> Vec<u32> {
 pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
     let session = session::get()?;
     Evicted::begin(session, task::on(gpu)?, patience)
-}
-
-/// Gives back what is reserved and not charged.
-fn give_back(session: &Session, task: &DeviceTask) {
-    let more = {
-        let mut account = task.account.lock();
-        let more = account.surplus();
-        account.reserved -= more;
-        more
-    };
-    if more > 0 {
-        session.client.give_back(task.id, more);
-    }
 }
 
 /// What was charged is there now.

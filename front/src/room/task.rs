@@ -6,6 +6,7 @@ use mgb_probe::TaskId;
 use parking_lot::{Mutex, RwLock};
 
 use super::ledger_account::Account;
+use crate::session::Session;
 
 /// A device's task.
 pub(super) struct DeviceTask {
@@ -42,4 +43,17 @@ pub(super) fn on(gpu: u32) -> Option<NumberedTask> {
 /// A device's task has begun.
 pub(super) fn note(device: i32, task: &'static DeviceTask) {
     TASKS.write().get_or_insert_default().insert(device, task);
+}
+
+/// Gives back what is reserved, and neither charged nor declared.
+pub(super) fn give_back(session: &Session, task: &DeviceTask) {
+    let more = {
+        let mut account = task.account.lock();
+        let more = account.surplus();
+        account.reserved -= more;
+        more
+    };
+    if more > 0 {
+        session.client.give_back(task.id, more);
+    }
 }

@@ -2,5 +2,6 @@
 //! package-test` plays the packages themselves in roots of their own.
 
 mod install;
+mod python;
 mod symbols;
 mod version;
