@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// The driver front, below the folder.
+const FRONT: &str = "lib/front/libcuda.so.1";
+
 /// The folder that MGB is installed or staged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(PathBuf);
@@ -19,11 +22,11 @@ impl Prefix {
             "failed to find mgb's own executable; set MGB_PREFIX to the folder that holds bin/mgb",
         )?;
         let prefix = executable.parent().and_then(Path::parent);
-        Ok(Self(
-            prefix
-                .context("mgb lies in no bin folder; set MGB_PREFIX")?
-                .to_owned(),
-        ))
+        let prefix = prefix.context("mgb lies in no bin folder; set MGB_PREFIX")?;
+        // In a container mgb itself lies where an installation has a link to it.
+        let installed = prefix.join("lib/mgb");
+        let is_mounted = !prefix.join(FRONT).exists() && installed.join(FRONT).exists();
+        Ok(Self(if is_mounted { installed } else { prefix.to_owned() }))
     }
 
     /// The folder that is known to be it.
@@ -64,8 +67,7 @@ impl Prefix {
 
     /// The folder of the driver front.
     pub fn front(&self) -> Result<PathBuf> {
-        self.part("lib/front/libcuda.so.1")
-            .map(|library| self.parent_of(&library))
+        self.part(FRONT).map(|library| self.parent_of(&library))
     }
 
     /// The plugin that Slurm loads, before `mgb cluster plugin` has made it that of a version.
