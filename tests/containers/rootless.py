@@ -22,6 +22,8 @@ def under_the_service(trial, scene, podman):
     said = podman.contain("debian", "mgb", "run", *SHORT)
     trial.check("a user's container is served by the node's mgbd, whose root has no number there",
                 passes(*said) and scene.node.granted() > before, said[1])
+    said = podman.contain("debian", "mgb", "run", *SHORT, options=["--pid=host"])
+    trial.check("so is one in the node's PID namespace", passes(*said), said[1])
     process = podman.start("debian", "mgb", "run", *HOLD, options=["--name=charged"])
     task = until("it holds memory", lambda: next(iter(scene.node.view()["tasks"]), None))
     trial.check("it is charged to that user", task["uid"] == UID, str(task))
