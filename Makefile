@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test containers-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets that one needs first
@@ -70,6 +70,13 @@ starters-test: examples ### programs that GNU parallel, Snakemake and Ray start 
 	@test -e $(STAGED)/starters/done || { python3 -m venv $(STAGED)/starters && \
 		$(STAGED)/starters/bin/pip install --quiet ray snakemake && touch $(STAGED)/starters/done; }
 	tests/starters/starters.py --tools $(STAGED)/starters
+
+# The checker of CDI files, which has many dependencies, is no part of the workspace.
+CDI_CHECKER = container-device-interface@1.1.1
+containers-test: examples ### MGB in containers of podman, root's and a user's, on software GPUs (root; not in make test)
+	@tools/setup.sh podman crun uidmap slirp4netns debootstrap
+	@test -x $(STAGED)/containers/bin/validate || cargo install --quiet --locked --root $(STAGED)/containers $(CDI_CHECKER)
+	tests/containers/containers.py
 
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(STAGED)/bin/mgb demo --page $(STAGED)/demo.html

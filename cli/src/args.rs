@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use mgb_slurm::{cluster, submit};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, history, manual, metrics, queue, quota, relocate, run,
-    start_mgbd, status, stop_mgbd, suspend, top, trace, why,
+    batch, bench, container, demo, doctor, drain, explain, history, manual, metrics, queue, quota, relocate,
+    run, start_mgbd, status, stop_mgbd, suspend, top, trace, why,
 };
 
 const EXIT_CODES: &str = "\
@@ -33,6 +33,7 @@ Start here:
   mgb stop                      stop mgbd; programs that run go on
   mgb doctor ./app              see what works here, what does not, and what to do about it
   mgb bench --quick             measure what sharing gains on this node
+  mgb container cdi             have podman, docker or apptainer give containers MGB
 
 Environment:
   MGB_SOCKET         where mgbd listens [default: $XDG_RUNTIME_DIR/mgb/mgbd.sock, else /tmp/mgb-UID/mgbd.sock]
@@ -98,6 +99,7 @@ pub enum Command {
     Explain(explain::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Container(container::Args),
     Cluster(cluster::Args),
     /// Submit a job to Slurm with as much GPU memory as it needs, which nobody has to say.
     ///

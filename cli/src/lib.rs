@@ -15,6 +15,7 @@ mod args;
 mod batch;
 mod bench;
 mod clang;
+mod container;
 mod cuda;
 mod deadline;
 mod demo;
@@ -122,6 +123,7 @@ fn dispatch(cli: Cli) -> (&'static str, CommandResult) {
         Command::Move(args) => ("mgb move", relocate::run(&args)),
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
+        Command::Container(args) => ("mgb container", container::run(&args)),
         Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
         Command::Sbatch(args) => (
             "mgb sbatch",

@@ -79,7 +79,12 @@ fn end(socket: &Path, pid: u32) -> Result<()> {
     let process = Pid::from_raw(pid as i32).context("mgbd says no process id")?;
     let failed = || format!("failed to stop mgbd (pid {pid})");
     // Taken before it is looked at: a number that another process gets later names nobody here.
-    let process = pidfd_open(process, PidfdFlags::empty()).with_context(failed)?;
+    let process = pidfd_open(process, PidfdFlags::empty()).with_context(|| {
+        format!(
+            "{}: stop it where it was started, which is not in a container",
+            failed()
+        )
+    })?;
     if !holds_lock(socket, pid).with_context(failed)? {
         bail!(
             "failed to stop mgbd: it says that it is process {pid}, and that one does not hold {} as mgbd does; stop \

@@ -58,7 +58,8 @@ impl Machine {
                 return match count() {
                     Ok(gpus) => Ok(Self::Real { gpus }),
                     Err(why) => bail!(
-                        "no GPU at all: {why}; install NVIDIA's driver, or unset MGB_SOFTGPU to run on software GPUs"
+                        "no GPU at all: {why}; install NVIDIA's driver (a container gets it by --device nvidia.com/gpu=all), or \
+                         unset MGB_SOFTGPU to run on software GPUs"
                     ),
                 };
             }

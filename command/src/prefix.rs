@@ -1,6 +1,6 @@
 //! Where MGB's own parts are: the folder that holds `bin`, `lib`, `include` and `share`. Where files cannot be
-//! links, as in a wheel of Python's, the programs themselves are where links to them would be: two folders above, in
-//! `bin`.
+//! links, as in a wheel of Python's or a container, the programs themselves are where links to them would be: two
+//! folders above, in `bin`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 /// MGB's own folder, from the one above its programs, where these are not in it.
 const BESIDE_PROGRAMS: &str = "lib/mgb";
-/// Tells MGB's own folder from others of that name.
-const MARK: &str = "lib/front/libcuda.so.1";
+/// The driver front, which tells MGB's own folder from others of that name.
+const FRONT: &str = "lib/front/libcuda.so.1";
 
 /// The folder that MGB is installed or staged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Prefix {
     /// The one that the programs in `above/bin` belong to.
     fn above_programs(above: &Path) -> Self {
         let own = above.join(BESIDE_PROGRAMS);
-        let is_own = own.join(MARK).exists() && !above.join(MARK).exists();
+        let is_own = own.join(FRONT).exists() && !above.join(FRONT).exists();
         Self(if is_own { own } else { above.to_owned() })
     }
 
@@ -75,8 +75,7 @@ impl Prefix {
 
     /// The folder of the driver front.
     pub fn front(&self) -> Result<PathBuf> {
-        self.part("lib/front/libcuda.so.1")
-            .map(|library| self.parent_of(&library))
+        self.part(FRONT).map(|library| self.parent_of(&library))
     }
 
     /// The plugin that Slurm loads, before `mgb cluster plugin` has made it that of a version.
@@ -147,7 +146,7 @@ mod tests {
         // Somebody else's, or a part of one.
         put(&root.join("lib/mgb/README"));
         assert_eq!(Prefix::above_programs(&root), Prefix::at(&root));
-        put(&root.join("lib/mgb").join(MARK));
+        put(&root.join("lib/mgb").join(FRONT));
         let prefix = Prefix::above_programs(&root);
         assert_eq!(prefix, Prefix::at(root.join("lib/mgb")));
         assert_eq!(prefix.mgbd().unwrap(), root.join("bin/mgbd"));
@@ -155,9 +154,9 @@ mod tests {
         put(&root.join("lib/mgb/bin/mgbd"));
         assert_eq!(prefix.mgbd().unwrap(), root.join("lib/mgb/bin/mgbd"));
         // A folder of another name has nothing to do with the programs above it.
-        put(&root.join("opt/own").join(MARK));
+        put(&root.join("opt/own").join(FRONT));
         assert!(Prefix::at(root.join("opt/own")).mgbd().is_err());
-        put(&root.join(MARK));
+        put(&root.join(FRONT));
         assert_eq!(Prefix::above_programs(&root), Prefix::at(&root));
     }
 

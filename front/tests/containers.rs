@@ -1,5 +1,5 @@
 //! The driver front in a container: a root of its own with no more of the node in it than the docs ask for
-//! (`docs/FRAMEWORKS.md`). Its user and mount namespaces are real, and made by `unshare`.
+//! (`docs/CONTAINERS.md`). Its user and mount namespaces are real, and made by `unshare`.
 
 mod common;
 

@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 /// Where an `mgbd` listens that serves several users of the node.
 pub const NODE_SOCKET: &str = "/run/mgb/mgbd.sock";
 
-/// The socket: `$MGB_SOCKET`, else [`NODE_SOCKET`] where there is one, else `$XDG_RUNTIME_DIR/mgb/mgbd.sock`,
-/// else `/tmp/mgb-<uid>/mgbd.sock`.
+/// Its other name, in the folder that containers have of it.
+pub const NODE_CLIENTS_SOCKET: &str = "/run/mgb/clients/mgbd.sock";
+
+/// The socket: `$MGB_SOCKET`, else [`NODE_SOCKET`] or [`NODE_CLIENTS_SOCKET`] where there is one, else
+/// `$XDG_RUNTIME_DIR/mgb/mgbd.sock`, else `/tmp/mgb-<uid>/mgbd.sock`.
 pub fn socket_path() -> PathBuf {
     if let Some(path) = set("MGB_SOCKET") {
         return PathBuf::from(path);
     }
-    if Path::new(NODE_SOCKET).exists() {
-        return PathBuf::from(NODE_SOCKET);
+    // The second alone is in containers: `podman exec` has none of the variables that the container was given.
+    let nodes = [NODE_SOCKET, NODE_CLIENTS_SOCKET].map(Path::new);
+    if let Some(socket) = nodes.into_iter().find(|socket| socket.exists()) {
+        return socket.to_owned();
     }
     if let Some(runtime) = set("XDG_RUNTIME_DIR") {
         return Path::new(&runtime).join("mgb/mgbd.sock");

@@ -6,9 +6,11 @@
 //! the socket, goes through here.
 //!
 //! A folder is trusted where it is this user's or root's, nobody else can write it, and no link leads to it
-//! but those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`]) the
-//! folder may be any user's to whom root gave it. What listens is trusted by its user, as the kernel says it:
-//! this user, root, or the owner of the node's folder.
+//! but those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`], and its
+//! name for containers) the folder may be any user's to whom root gave it. What listens is trusted by its user,
+//! as the kernel says it: this user, root, or the owner of the node's folder. In a container with a user
+//! namespace that owner is the node's root, who has no number there, and who gave the folder is who made the
+//! container.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::socket::{NODE_SOCKET, peer};
+use crate::socket::{NODE_CLIENTS_SOCKET, NODE_SOCKET, peer};
 
 /// Links on the way to a folder, as many as the kernel follows.
 const MAX_LINKS: u32 = 40;
@@ -83,7 +85,8 @@ impl Folder {
     /// # Errors
     /// There is none, or it is not trusted.
     pub fn of(socket: &Path) -> Result<Folder, Untrusted> {
-        Folder::open(folder_of(socket), socket == Path::new(NODE_SOCKET))
+        let is_nodes = [NODE_SOCKET, NODE_CLIENTS_SOCKET].contains(&socket.to_str().unwrap_or_default());
+        Folder::open(folder_of(socket), is_nodes)
     }
 
     /// The folder of a socket at which this process is to listen: its own or root's, also the node's.

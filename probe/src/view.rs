@@ -124,7 +124,9 @@ pub struct Counts {
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// `mgbd` shows none, or it is gone.
-    #[error("failed to open mgbd's node view {0}: {1}; is mgbd still running?")]
+    #[error(
+        "failed to open mgbd's node view {0}: {1}; is mgbd still running? A container has no node view: ask on the node"
+    )]
     Open(String, rustix::io::Errno),
     /// Not a view of this version.
     #[error("the node view {0} is not of this version; use mgb and mgbd of one version")]

@@ -7,12 +7,15 @@ mod private;
 mod start;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use mgb_interface::{Policy, Queue};
+use mgb_probe::trust::folder_of;
 use mgb_probe::{Client, ConnectError, socket_path};
+use rustix::fs::Access;
+use rustix::io::Errno;
 
 use crate::machine::Machine;
 use crate::prefix::Prefix;
@@ -85,6 +88,11 @@ impl<'a> Start<'a> {
 /// be started.
 pub fn ensure(start: &Start<'_>) -> Result<Client> {
     let client = match Client::observe(&start.socket) {
+        Err(ConnectError::NotRunning(socket)) if is_read_only(folder_of(&socket)) => bail!(
+            "no mgbd listens at {}, and none can be started here, where that folder is read-only, as containers have it: \
+             start mgbd on the node",
+            socket.display()
+        ),
         Err(ConnectError::NotRunning(_)) => {
             start_by_helper(start)?;
             Client::observe(&start.socket).map_err(way_out)?
@@ -124,6 +132,11 @@ pub fn way_out(error: ConnectError) -> anyhow::Error {
         ),
         other => other.into(),
     }
+}
+
+/// Whether a folder is on a file system, or a mount, that nobody writes here.
+fn is_read_only(folder: &Path) -> bool {
+    rustix::fs::access(folder, Access::WRITE_OK) == Err(Errno::ROFS)
 }
 
 fn start_by_helper(start: &Start<'_>) -> Result<()> {

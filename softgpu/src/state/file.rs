@@ -91,12 +91,23 @@ pub fn open_file(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
         .open(path)?;
     let metadata = file.metadata()?;
-    // Where several users share software GPUs, root has made the file.
-    let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+    // Where several users share software GPUs, root has made the file. In a container with a user namespace the
+    // node's root has no number.
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = [0, own].contains(&metadata.uid()) || is_nobodys(metadata.uid());
     if !metadata.is_file() || !is_trusted {
         return Err(io::Error::other("not a plain file of this user or of root"));
     }
     Ok(file)
+}
+
+/// Whether a number stands for users that have none in this process's user namespace.
+fn is_nobodys(uid: u32) -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let has_all_users = read("/proc/self/uid_map")
+        .trim_end()
+        .ends_with(&u32::MAX.to_string());
+    !has_all_users && read("/proc/sys/kernel/overflowuid").trim() == uid.to_string()
 }
 
 fn prepare(file: &File, devices: &[Spec]) -> io::Result<&'static Layout> {

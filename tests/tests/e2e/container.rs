@@ -167,7 +167,7 @@ fn containers_need_a_folder_with_nothing_but_the_socket() {
     };
     assert_eq!(names(), ["mgbd.sock"]);
     let socket = clients.join("mgbd.sock");
-    // As docs/FRAMEWORKS.md has it: read-only, at the same path.
+    // As docs/CONTAINERS.md has it: read-only, at the same path.
     let inside = format!(
         "mount --bind {0} {0} && mount -o remount,bind,ro {0} && ! touch {0}/file 2>/dev/null \
          && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"",
