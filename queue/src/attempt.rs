@@ -153,22 +153,19 @@ impl AttemptFolder {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let mut started = match own(&mut File::options())
-            .create_new(true)
-            .open(self.0.join("started"))
-        {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            started => started?,
-        };
-        writeln!(started, "{}", std::process::id())?;
-        // What it will say at the end has its place on the disk now, which may be full then.
+        let name = self.0.join("started");
+        if name.exists() {
+            return Ok(None);
+        }
+        // What it will say at the end has its place on the disk now, which may be full then. Before the file that says
+        // that the attempt was made: where there is no place, it was not.
         let mut room = own(&mut File::options())
             .create(true)
             .truncate(true)
             .open(self.0.join("ended.new"))?;
         room.write_all(&[b' '; 1024])?;
         room.sync_all()?;
-        started.sync_all()?;
+        self.replace("started", format!("{}\n", std::process::id()).as_bytes())?;
         File::open(&self.0)?.sync_all()?;
         Ok(Some(Watch {
             folder: self.0.clone(),

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -38,7 +38,7 @@ pub fn now() -> f64 {
 pub fn watch(attempt: &AttemptFolder) -> Result<()> {
     // Before anything is started: whoever cancels shall find a watcher that heeds it.
     let signals = Signals::watch()?;
-    let Some(mut watch) = attempt.begin().context("failed to begin the attempt")? else {
+    let Some(mut watch) = begin(attempt)? else {
         return Ok(());
     };
     let ended = match run(attempt, &watch, &signals) {
@@ -57,6 +57,26 @@ pub fn watch(attempt: &AttemptFolder) -> Result<()> {
         std::thread::sleep(Duration::from_secs(1));
     }
     Ok(())
+}
+
+/// Begins the attempt; where the disk is full, once it has room for what will be said of it.
+fn begin(attempt: &AttemptFolder) -> Result<Option<Watch>> {
+    let began = Instant::now();
+    loop {
+        match attempt.begin() {
+            Err(error) if is_full(&error) && began.elapsed() < DISK_TIMEOUT => {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            begun => return begun.context("failed to begin the attempt"),
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 fn run(attempt: &AttemptFolder, watch: &Watch, signals: &Signals) -> Result<Ended> {
