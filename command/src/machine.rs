@@ -165,7 +165,7 @@ fn first_in_path(folders: &[&Path], rest: Option<OsString>) -> OsString {
     let is_other = |entry: &PathBuf| !folders.contains(&entry.as_path()) && !entry.as_os_str().is_empty();
     let others = env::split_paths(&rest).filter(is_other);
     let own = folders.iter().map(|folder| folder.to_path_buf());
-    // Fails only for a folder with a colon in its name, which LD_LIBRARY_PATH cannot hold.
+    // Fails only for a folder with a colon in its name, of which there is none (`Prefix::find`).
     env::join_paths(own.chain(others)).unwrap_or(rest.clone())
 }
 

@@ -3,6 +3,7 @@
 //! folders above, in `bin`.
 
 use std::env;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,27 @@ pub struct Prefix(PathBuf);
 impl Prefix {
     /// `$MGB_PREFIX`, else the folder above the one that this executable really lies in.
     pub fn find() -> Result<Self> {
+        Self::look()?.if_it_can_be_named()
+    }
+
+    /// Itself, unless no search path can have it: programs would run without MGB, and nobody would say so.
+    fn if_it_can_be_named(self) -> Result<Self> {
+        if self
+            .0
+            .as_os_str()
+            .as_bytes()
+            .iter()
+            .any(|byte| b":;".contains(byte))
+        {
+            bail!(
+                "MGB lies in {}, and LD_LIBRARY_PATH can name no folder with a colon or semicolon: move it",
+                self.0.display()
+            );
+        }
+        Ok(self)
+    }
+
+    fn look() -> Result<Self> {
         if let Some(path) = env::var_os("MGB_PREFIX").filter(|path| !path.is_empty()) {
             return Ok(Self(std::path::absolute(path)?));
         }
@@ -158,6 +180,14 @@ mod tests {
         assert!(Prefix::at(root.join("opt/own")).mgbd().is_err());
         put(&root.join(FRONT));
         assert_eq!(Prefix::above_programs(&root), Prefix::at(&root));
+    }
+
+    #[test]
+    fn a_folder_that_no_search_path_can_have_is_refused() {
+        for (folder, is_fine) in [("/opt/mgb 2", true), ("/opt/a:b", false), ("/opt/a;b", false)] {
+            let found = Prefix::at(folder).if_it_can_be_named();
+            assert_eq!(found.is_ok(), is_fine, "{folder}");
+        }
     }
 
     #[test]
