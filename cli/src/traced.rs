@@ -1,7 +1,7 @@
 //! What programs have left in the file that `MGB_TRACE` names, as far as `mgb` reads it: see docs/TRACE.md.
 
 use mgb_probe::Bursts;
-use mgb_probe::trace::FailureCause;
+use mgb_probe::failures::FailureCause;
 use serde::Deserialize;
 
 /// A process that has ended, and was not killed.

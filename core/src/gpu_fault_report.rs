@@ -8,8 +8,8 @@
 //! anew.
 
 use mgb_abi::error::Code;
+use mgb_probe::failures::{self, FailureCause};
 use mgb_probe::log_markers::GPU_FAILED;
-use mgb_probe::trace::{self, FailureCause};
 use parking_lot::Mutex;
 
 /// The last such error, and whether its context has ended.
@@ -47,5 +47,5 @@ pub fn report(is_under_mps: bool) {
     };
     let line = format!("{GPU_FAILED} ({code}): its results from then on are void{others}");
     mgb_stderr::say!("{line}");
-    trace::note_failure(FailureCause::GpuFault, || line);
+    failures::note(FailureCause::GpuFault, || line);
 }

@@ -3,7 +3,8 @@
 use std::fmt::Arguments;
 use std::time::Duration;
 
-use mgb_probe::trace::{self, FailureCause};
+use mgb_probe::failures::{self, FailureCause};
+use mgb_probe::trace;
 use parking_lot::Mutex;
 
 /// How long to wait for another thread that speaks: in a forked child there may be none.
@@ -27,8 +28,8 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
 
 /// Says why the program does not get what it asked for, as [`once`] does, and keeps it for the trace.
 pub fn failure(kind: &'static str, failure: Option<FailureCause>, text: Arguments<'_>) {
-    if let Some(failure) = failure {
-        trace::note_failure(failure, || text.to_string());
+    if let Some(failure) = failure.filter(|_| trace::is_wanted()) {
+        failures::note(failure, || text.to_string());
     }
     once(kind, text);
 }

@@ -6,8 +6,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::task::Refusal;
-
 /// What kind of failure it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,7 +23,7 @@ pub enum FailureCause {
 /// A failure, and how it was said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessFailure {
-    /// Its kind.
+    /// Which kind it is of.
     pub kind: FailureCause,
     /// What was wanted, and what there is.
     pub text: String,
@@ -37,27 +35,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 /// The process, and the first failure of each kind that it had.
 static FAILURES: Mutex<(u32, Vec<ProcessFailure>)> = Mutex::new((0, Vec::new()));
 
-impl Refusal {
-    /// The kind of failure that the refusal is; `None`: it says nothing of what the program wanted.
-    pub fn failure(&self) -> Option<FailureCause> {
-        match self {
-            Refusal::NeverFits { .. } => Some(FailureCause::NeverFits),
-            Refusal::OverQuota { .. } => Some(FailureCause::OverQuota),
-            Refusal::Deadlock => Some(FailureCause::Deadlock),
-            Refusal::NoGpu
-            | Refusal::Interrupted(_)
-            | Refusal::Withdrawn
-            | Refusal::Disconnected
-            | Refusal::Protocol(_) => None,
-        }
-    }
-}
-
 /// Keeps the failure for the trace, unless this process had one of its kind. Any thread may call it.
-pub fn note_failure(kind: FailureCause, text: impl FnOnce() -> String) {
-    if !super::is_wanted() {
-        return;
-    }
+pub fn note(kind: FailureCause, text: impl FnOnce() -> String) {
     let Some(mut failures) = FAILURES.try_lock_for(LOCK_TIMEOUT) else {
         return;
     };
@@ -72,7 +51,7 @@ pub fn note_failure(kind: FailureCause, text: impl FnOnce() -> String) {
 }
 
 /// The failures that this process had. For its end: none where another thread has them just then.
-pub fn failures() -> Vec<ProcessFailure> {
+pub fn noted() -> Vec<ProcessFailure> {
     match FAILURES.try_lock() {
         Some(failures) if failures.0 == std::process::id() => failures.1.clone(),
         _ => Vec::new(),

@@ -36,6 +36,7 @@ mod connect;
 mod control;
 mod deadline;
 mod devices;
+pub mod failures;
 pub mod hello;
 mod job;
 mod lease;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::byte_size::Bytes;
+use crate::failures::FailureCause;
 use crate::limited::Limited;
 use crate::log_markers::{LARGEST_GPU, MGBD_ENDED};
 use crate::socket::socket_path;
@@ -131,6 +132,20 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The kind of failure that the refusal is; `None`: it says nothing of what the program wanted.
+    pub fn failure(&self) -> Option<FailureCause> {
+        match self {
+            Refusal::NeverFits { .. } => Some(FailureCause::NeverFits),
+            Refusal::OverQuota { .. } => Some(FailureCause::OverQuota),
+            Refusal::Deadlock => Some(FailureCause::Deadlock),
+            Refusal::NoGpu
+            | Refusal::Interrupted(_)
+            | Refusal::Withdrawn
+            | Refusal::Disconnected
+            | Refusal::Protocol(_) => None,
+        }
+    }
+
     /// Whether a request for less, or a later one, may be granted: the task is not refused for good.
     pub fn is_for_size(&self) -> bool {
         matches!(

@@ -11,13 +11,12 @@ use serde::Serialize;
 use crate::bursts::Bursts;
 use crate::class::Class;
 use crate::deadline::{DEADLINE, Deadline, EXPECTED_END};
+use crate::failures::{self, ProcessFailure};
 use crate::job::JOB;
 use crate::wire::GpuTime;
 
-mod failure;
 mod swap;
 
-pub use failure::{FailureCause, ProcessFailure, failures, note_failure};
 pub use swap::{Swap, SwapKind, SwapParts, Swapped};
 
 /// The line of one process in the trace file.
@@ -171,7 +170,7 @@ impl TraceLine {
             tasks,
             lazy_record: None,
             swapped: None,
-            failures: failures(),
+            failures: failures::noted(),
             gpu_times: Vec::new(),
         }
     }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use mgb_probe::failures::FailureCause;
 use mgb_probe::log_markers::{GPU_FAILED, LARGEST_GPU};
-use mgb_probe::trace::FailureCause;
 use serde::{Deserialize, Serialize};
 
 use crate::traced::TracedFailure;

@@ -6,8 +6,8 @@ use mgb_core::arena::{Arena, SMALL};
 use mgb_core::memory;
 use mgb_core::notice;
 use mgb_probe::byte_size::Bytes;
+use mgb_probe::failures::FailureCause;
 use mgb_probe::log_markers::LARGEST_GPU;
-use mgb_probe::trace::FailureCause;
 use parking_lot::Mutex;
 
 use super::never_fits::{have_refused, never_fits};
