@@ -10,7 +10,7 @@ pub const NODE_SOCKET: &str = "/run/mgb/mgbd.sock";
 /// Its other name, in the folder that containers have of it.
 pub const NODE_CLIENTS_SOCKET: &str = "/run/mgb/clients/mgbd.sock";
 
-/// The socket: `$MGB_SOCKET`, else [`NODE_SOCKET`] or [`NODE_CLIENTS_SOCKET`] where there is one, else
+/// The socket: `$MGB_SOCKET`, else [`NODE_SOCKET`] or its name for containers where there is one, else
 /// `$XDG_RUNTIME_DIR/mgb/mgbd.sock`, else `/tmp/mgb-<uid>/mgbd.sock`.
 pub fn socket_path() -> PathBuf {
     if let Some(path) = set("MGB_SOCKET") {
