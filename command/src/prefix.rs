@@ -1,6 +1,6 @@
-//! Where MGB's own parts are: the folder that holds `bin`, `lib`, `include` and `share`. Where files cannot be
-//! links, as in a wheel of Python's or a container, the programs themselves are where links to them would be: two
-//! folders above, in `bin`.
+//! Where MGB's own parts are: the folder that holds `bin`, `lib`, `include` and `share`. Where files cannot
+//! be links, as in a wheel of Python's or a container, the programs themselves are where links to them would
+//! be: two folders above, in `bin`.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;

@@ -46,10 +46,11 @@ pub fn load_nvml() -> Library {
     )
 }
 
-/// Whether a library has nothing but this one behind it: where files cannot be links, as in a wheel of Python's,
-/// the front has its other names so.
+/// Whether a library has nothing but this one behind it: where files cannot be links, as in a wheel of
+/// Python's, the front has its other names so.
 fn leads_to_front(library: *mut c_void) -> bool {
-    // SAFETY: a handle that is not closed, and a C string. It is looked for in what the library needs as well.
+    // SAFETY: a handle that is not closed, and a C string. It is looked for in what the library needs as
+    // well.
     let found = unsafe { libc::dlsym(library, c"mgb_front_give_way".as_ptr()) };
     found.cast_const() == crate::owner::mgb_front_give_way as *const c_void
 }

@@ -43,7 +43,8 @@ pub fn get() -> Option<&'static Session> {
     session.filter(|_| !FORKED.load(Ordering::Acquire))
 }
 
-/// Whether the process is known to run without MGB: it has called `cuInit` and has no session, or its parent had.
+/// Whether the process is known to run without MGB: it has called `cuInit` and has no session, or its parent
+/// had.
 pub fn is_native() -> bool {
     is_forked() || matches!(SESSION.get(), Some(None))
 }

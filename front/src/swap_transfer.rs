@@ -162,7 +162,8 @@ unsafe impl Restore for Coming<'_> {
             let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
             if let Backing::Host(bytes) = before {
                 let range = Range::new(start, extent.length);
-                // It counts before the bytes are in it: else it is memory that nobody granted, as mgbd sees it.
+                // It counts before the bytes are in it: else it is memory that nobody granted, as mgbd sees
+                // it.
                 room::mapped(self.device, range.bytes);
                 self.begun.push(range);
                 return Some((range, bytes));

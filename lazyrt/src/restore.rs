@@ -103,8 +103,8 @@ unsafe impl Restore for Extents<'_> {
                 Err(failure) => self.failed = Err(Failed::Memory(failure)),
                 Ok(memory) => {
                     let part = &mut self.parts[at];
-                    // It counts from here on, not once the bytes are in it: to mgbd it would be memory that the
-                    // process was not granted, for as long as the copies take.
+                    // It counts from here on, not once the bytes are in it: to mgbd it would be memory that
+                    // the process was not granted, for as long as the copies take.
                     session::mapped(self.gpu, part.length);
                     match std::mem::replace(&mut part.backing, Backing::Moving) {
                         Backing::Host(bytes) => {

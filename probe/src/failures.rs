@@ -1,5 +1,5 @@
-//! Why a process did not get what it asked for, or lost its GPU, in a form that a program can read. The same is
-//! printed, but a program may have closed its standard error, or sent it elsewhere.
+//! Why a process did not get what it asked for, or lost its GPU, in a form that a program can read. The same
+//! is printed, but a program may have closed its standard error, or sent it elsewhere.
 
 use std::time::Duration;
 

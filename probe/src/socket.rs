@@ -16,7 +16,8 @@ pub fn socket_path() -> PathBuf {
     if let Some(path) = set("MGB_SOCKET") {
         return PathBuf::from(path);
     }
-    // The second alone is in containers: `podman exec` has none of the variables that the container was given.
+    // The second alone is in containers: `podman exec` has none of the variables that the container was
+    // given.
     let nodes = [NODE_SOCKET, NODE_CLIENTS_SOCKET].map(Path::new);
     if let Some(socket) = nodes.into_iter().find(|socket| socket.exists()) {
         return socket.to_owned();

@@ -6,11 +6,11 @@
 //! the socket, goes through here.
 //!
 //! A folder is trusted where it is this user's or root's, nobody else can write it, and no link leads to it
-//! but those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`], and its
-//! name for containers) the folder may be any user's to whom root gave it. What listens is trusted by its user,
-//! as the kernel says it: this user, root, or the owner of the node's folder. In a container with a user
-//! namespace that owner is the node's root, who has no number there, and who gave the folder is who made the
-//! container.
+//! but those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`], and
+//! its name for containers) the folder may be any user's to whom root gave it. What listens is trusted by its
+//! user, as the kernel says it: this user, root, or the owner of the node's folder. In a container with a
+//! user namespace that owner is the node's root, who has no number there, and who gave the folder is who made
+//! the container.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -154,11 +154,12 @@ impl AttemptFolder {
             std::thread::sleep(Duration::from_millis(5));
         }
         let name = self.0.join("started");
-        if name.exists() {
+        // A disk that does not say whether the attempt was made must not have it made twice.
+        if name.try_exists()? {
             return Ok(None);
         }
-        // What it will say at the end has its place on the disk now, which may be full then. Before the file that says
-        // that the attempt was made: where there is no place, it was not.
+        // What it will say at the end has its place on the disk now, which may be full then. Before the file
+        // that says that the attempt was made: where there is no place, it was not.
         let mut room = own(&mut File::options())
             .create(true)
             .truncate(true)

@@ -1,4 +1,5 @@
-//! Why a job failed, as far as its exit, what its processes have written down, and its log tell, in this order.
+//! Why a job failed, as far as its exit, what its processes have written down, and its log tell, in this
+//! order.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -28,10 +28,11 @@ Examples:
 
 Exit code: 0, 2 if the file cannot be written, 3 if a part of MGB or mgbd's folder for clients is missing.";
 
-/// Write the CDI file (Container Device Interface) by which `--device mgb.dev/node=default` gives a container MGB.
+/// Write the CDI file (Container Device Interface) by which `--device mgb.dev/node=default` gives a container
+/// MGB.
 ///
-/// A container gets mgbd's folder for clients, mgb, and the libraries that programs need, all read-only. Programs
-/// in it start by `mgb run`, as outside.
+/// A container gets mgbd's folder for clients, mgb, and the libraries that programs need, all read-only.
+/// Programs in it start by `mgb run`, as outside.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
@@ -70,7 +71,8 @@ pub fn run(args: &Args) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// As all commands find it; but that of the node's mgbd also before it listens, where its folder was made at boot.
+/// As all commands find it; but that of the node's mgbd also before it listens, where its folder was made at
+/// boot.
 fn socket() -> PathBuf {
     let nodes = PathBuf::from(NODE_SOCKET);
     let is_to_come = variable("MGB_SOCKET").is_none() && folders::clients_of(&nodes).is_dir();

@@ -32,7 +32,7 @@ struct CdiDevice {
 pub struct ContainerEdits {
     /// Variables, as `NAME=VALUE`. Each replaces the image's own.
     pub env: Vec<String>,
-    /// What is mounted.
+    /// Files and folders of the node that the container has.
     pub mounts: Vec<CdiMount>,
 }
 
@@ -82,7 +82,7 @@ impl CdiFile {
 /// A device's name, as the specification allows it in this version.
 ///
 /// # Errors
-/// It is another one.
+/// It is no name that engines take.
 pub fn device_name(name: &str) -> Result<String> {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
     // Podman 4.3 ends with a panic where a name is one letter.

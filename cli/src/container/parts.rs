@@ -1,6 +1,6 @@
-//! What of a node a container gets: mgbd's folder for clients, and the parts of MGB that programs need. Nothing
-//! above that folder, and nothing of `/dev/shm`: root of a container without a user namespace is the node's root
-//! to both.
+//! What of a node a container gets: mgbd's folder for clients, and the parts of MGB that programs need.
+//! Nothing above that folder, and nothing of `/dev/shm`: root of a container without a user namespace is the
+//! node's root to both.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,8 @@ fn programs(prefix: &Prefix, machine: &Machine, edits: &mut ContainerEdits) -> R
     Ok(())
 }
 
-/// The same software GPUs as here: their settings, and the folder of their state, which all who use them write.
+/// The same software GPUs as here: their settings, and the folder of their state, which all who use them
+/// write.
 fn software_gpus(edits: &mut ContainerEdits) -> Result<()> {
     let state = variable(STATE).map(PathBuf::from).with_context(|| {
         format!(

@@ -1,6 +1,6 @@
-//! What the program has said that it will have on its first device, before it takes it: reserved ahead, so that
-//! what it then allocates does not wait half-way. It is advice, as every need: where it fits no GPU, the program
-//! goes on without.
+//! What the program has said that it will have on its first device, before it takes it: reserved ahead, so
+//! that what it then allocates does not wait half-way. It is advice, as every need: where it fits no GPU, the
+//! program goes on without.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -91,8 +91,8 @@ pub fn open_file(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
         .open(path)?;
     let metadata = file.metadata()?;
-    // Where several users share software GPUs, root has made the file. In a container with a user namespace the
-    // node's root has no number.
+    // Where several users share software GPUs, root has made the file. In a container with a user namespace
+    // the node's root has no number.
     let own = rustix::process::geteuid().as_raw();
     let is_trusted = [0, own].contains(&metadata.uid()) || is_nobodys(metadata.uid());
     if !metadata.is_file() || !is_trusted {

@@ -100,8 +100,8 @@ fn who_is_evicted_is_shown_so() {
     node.wait_until_empty();
 }
 
-/// Copies back may take long. To mgbd what has come is the program's own meanwhile, and not something that it takes
-/// beside its tasks, which others would have to leave room for from then on.
+/// Copies back may take long. To mgbd what has come is the program's own meanwhile, and not something that it
+/// takes beside its tasks, which others would have to leave room for from then on.
 #[test]
 fn memory_that_comes_back_is_nobodys_overhead() {
     // 60 MB/s: 40 MiB take 0.7 s, three times as long as mgbd's looks at what processes have are apart.

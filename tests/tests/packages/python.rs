@@ -1,4 +1,5 @@
-//! The Python package of the wheel, from its sources: what it makes of arguments, and needs that a process declares.
+//! The Python package of the wheel, from its sources: what it makes of arguments, and needs that a process
+//! declares.
 
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::{prefix, repository};

@@ -67,8 +67,8 @@ impl Orders {
         self.agents.insert(client, Agent::default());
     }
 
-    /// The client's process has ended. What had left its GPU by an order that it could not answer any more was
-    /// evicted all the same.
+    /// The client's process has ended. What had left its GPU by an order that it could not answer any more
+    /// was evicted all the same.
     pub(super) fn remove(&mut self, client: ClientId, counts: &mut Counts) {
         let open = self.agents.remove(&client).and_then(|agent| agent.open);
         if let Some(open) = open.filter(|open| !open.moves && open.left > 0) {
