@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -50,26 +51,26 @@ pub fn talk(shared: &Shared, stream: UnixStream) -> Result<()> {
 
 /// The answer; none if whoever asked has gone.
 fn answer(shared: &Shared, request: Request, stream: &UnixStream) -> Option<Answer> {
+    let mut state = shared.lock();
+    // What it took now nobody would start: it has looked at its jobs for the last time.
+    if state.is_stopping {
+        return Some(Answer::Ending);
+    }
+    let jobs = &mut state.jobs;
     let done = match request {
-        Request::Submit(submission) => shared
-            .lock()
-            .jobs
-            .submit(*submission, now())
-            .map(Answer::Submitted),
-        Request::List(filter) => Ok(listing(shared, &shared.lock(), &filter)),
-        Request::Wait(filter) => return wait(shared, &filter, stream),
-        Request::Cancel(filter) => shared.lock().jobs.cancel(&filter).map(Answer::Changed),
-        Request::Hold(filter) => shared.lock().jobs.hold(&filter).map(Answer::Changed),
-        Request::Release(filter) => shared.lock().jobs.release(&filter).map(Answer::Changed),
-        Request::Edit(filter, edit) => shared.lock().jobs.edit(&filter, &edit).map(Answer::Changed),
-        Request::Clean(filter) => clean(shared, &filter),
-        Request::Settings { is_paused, places } => shared
-            .lock()
-            .jobs
-            .set(is_paused, places)
-            .map(|()| Answer::Changed(Vec::new())),
+        Request::Submit(submission) => jobs.submit(*submission, now()).map(Answer::Submitted),
+        Request::List(filter) => Ok(listing(shared, &state, &filter)),
+        Request::Wait(filter) => return wait(shared, state, &filter, stream),
+        Request::Cancel(filter) => jobs.cancel(&filter).map(Answer::Changed),
+        Request::Hold(filter) => jobs.hold(&filter).map(Answer::Changed),
+        Request::Release(filter) => jobs.release(&filter).map(Answer::Changed),
+        Request::Edit(filter, edit) => jobs.edit(&filter, &edit).map(Answer::Changed),
+        Request::Clean(filter) => clean(shared, state, &filter),
+        Request::Settings { is_paused, places } => {
+            jobs.set(is_paused, places).map(|()| Answer::Changed(Vec::new()))
+        }
         Request::Stop => {
-            shared.lock().is_stopping = true;
+            state.is_stopping = true;
             Ok(Answer::Changed(Vec::new()))
         }
     };
@@ -80,10 +81,14 @@ fn answer(shared: &Shared, request: Request, stream: &UnixStream) -> Option<Answ
     }))
 }
 
-fn wait(shared: &Shared, filter: &JobFilter, stream: &UnixStream) -> Option<Answer> {
+fn wait(
+    shared: &Shared,
+    mut state: MutexGuard<'_, QueueState>,
+    filter: &JobFilter,
+    stream: &UnixStream,
+) -> Option<Answer> {
     // Those that are meant now: by state it would be others later.
-    let meant = shared.lock().jobs.meant(filter);
-    let mut state = shared.lock();
+    let meant = state.jobs.meant(filter);
     loop {
         let has_ended = |id: &JobId| state.jobs.get(*id).is_none_or(|job| job.state.is_final());
         if meant.iter().all(has_ended) {
@@ -101,8 +106,14 @@ fn wait(shared: &Shared, filter: &JobFilter, stream: &UnixStream) -> Option<Answ
     }
 }
 
-fn clean(shared: &Shared, filter: &JobFilter) -> Result<Answer, ChangeError> {
-    let forgotten = shared.lock().jobs.clean(filter)?;
+fn clean(
+    shared: &Shared,
+    mut state: MutexGuard<'_, QueueState>,
+    filter: &JobFilter,
+) -> Result<Answer, ChangeError> {
+    let forgotten = state.jobs.clean(filter)?;
+    // Removing files may take a while.
+    drop(state);
     for id in &forgotten {
         // What is left of a folder that cannot be removed is of no job any more: no number is given twice.
         let _ = fs::remove_dir_all(shared.folder_of(*id));

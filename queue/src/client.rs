@@ -3,8 +3,12 @@
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::protocol::{self, Answer, Request};
 
@@ -56,5 +60,34 @@ impl QueueClient {
         let answer =
             protocol::read(&mut self.stream).context("failed to read the answer of the queue's service")?;
         answer.context("the queue's service has ended; see its log")
+    }
+
+    /// Ends the service, and waits until its process has ended: from then on the store is nobody's. One in
+    /// another PID namespace is not waited for.
+    ///
+    /// # Errors
+    /// When the service does not answer, or has not ended within this time.
+    pub fn stop(mut self, limit: Duration) -> Result<()> {
+        let pid = mgb_probe::peer(self.stream.get_ref()).and_then(|peer| Pid::from_raw(peer.pid));
+        // While it is connected: later the number may be another process's.
+        let process = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+            Some(Err(Errno::SRCH)) | None => None,
+            Some(process) => Some(process.context("failed to watch the queue's service")?),
+        };
+        self.ask(&Request::Stop)?;
+        // It waits for commands that are connected.
+        drop(self);
+        let Some(process) = process else {
+            return Ok(());
+        };
+        let timeout = Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
+        if ended.context("failed to wait for the queue's service")? == 0 {
+            bail!("the queue's service has not ended after {} s", limit.as_secs());
+        }
+        Ok(())
     }
 }

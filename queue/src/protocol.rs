@@ -129,6 +129,8 @@ pub enum Answer {
     Refused(String),
     /// The service has failed to do it.
     Failed(String),
+    /// Nothing was done: this service ends, and the next one is to be asked.
+    Ending,
 }
 
 /// The queue, and jobs of it: what `mgb queue list --json` prints.

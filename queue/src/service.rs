@@ -86,7 +86,7 @@ pub fn serve(place: &QueuePlace, runner: &mut dyn Runner) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("failed to watch signals")?;
     }
     let listener = listen(&place.socket)?;
-    let shared = Arc::new(Shared::new(jobs, wake, place.folder.clone()));
+    let shared = Arc::new(Shared::new(jobs, wake, place.folder.clone(), lock));
     let mut service = Service {
         shared,
         runner,
@@ -100,7 +100,8 @@ pub fn serve(place: &QueuePlace, runner: &mut dyn Runner) -> Result<()> {
     let _ = fs::remove_file(&place.socket);
     service.shared.lock().is_stopping = true;
     service.shared.changed.notify_all();
-    // Commands that wait are told.
+    // Who has connected since the last look is told, as are commands that wait.
+    service.accept(&listener);
     let began = Instant::now();
     while service.shared.clients.load(Ordering::SeqCst) > 0 && began.elapsed() < GOODBYE_TIMEOUT {
         std::thread::sleep(Duration::from_millis(5));

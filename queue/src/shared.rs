@@ -1,5 +1,6 @@
 //! What the loop of the service and the threads that answer commands share.
 
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct Shared {
     pub clients: AtomicUsize,
     /// The folder of the queue.
     pub folder: PathBuf,
+    /// Held for as long as a thread has the store open, which may be longer than the service runs.
+    _lock: File,
 }
 
 /// What is guarded.
@@ -34,8 +37,8 @@ pub struct QueueState {
 }
 
 impl Shared {
-    /// For these jobs; a byte written to `wake` wakes the loop.
-    pub fn new(jobs: Jobs, wake: UnixStream, folder: PathBuf) -> Self {
+    /// For these jobs; a byte written to `wake` wakes the loop. `lock` keeps other services out.
+    pub fn new(jobs: Jobs, wake: UnixStream, folder: PathBuf, lock: File) -> Self {
         Self {
             state: Mutex::new(QueueState {
                 jobs,
@@ -46,6 +49,7 @@ impl Shared {
             wake,
             clients: AtomicUsize::new(0),
             folder,
+            _lock: lock,
         }
     }
 

@@ -150,8 +150,8 @@ pub fn places(args: &PlacesArgs) -> CommandResult {
 pub fn stop(_: &Stop) -> CommandResult {
     match connect::running().code(exit::NODE)? {
         None => out::print("no service runs\n"),
-        Some(mut service) => {
-            service.ask(&Request::Stop).code(exit::NODE)?;
+        Some(service) => {
+            service.stop(connect::SERVICE_LIMIT).code(exit::NODE)?;
             out::print("stopped; jobs that run go on\n");
         }
     }

@@ -15,15 +15,29 @@ use mgb_queue::id::JobId;
 use mgb_queue::places::QueuePlace;
 use mgb_queue::protocol::{Answer, JobFilter, Listing, Request};
 
-/// How long a service may take until it answers: reading a large store takes a while.
-const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long a service may take until it answers, or has ended: a large store takes a while.
+pub const SERVICE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks the service, started if need be.
 pub fn ask(request: &Request) -> Result<Answer, Failure> {
-    let answer = service()
-        .and_then(|mut service| service.ask(request))
-        .code(exit::NODE)?;
+    let began = Instant::now();
+    let answer = loop {
+        let answer = service()
+            .and_then(|mut service| service.ask(request))
+            .code(exit::NODE)?;
+        if !matches!(answer, Answer::Ending) || began.elapsed() > SERVICE_LIMIT {
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
     match answer {
+        Answer::Ending => {
+            let error = anyhow::anyhow!(
+                "the queue's service has not ended after {} s",
+                SERVICE_LIMIT.as_secs()
+            );
+            Err(Failure::new(exit::NODE, error))
+        }
         Answer::Refused(why) => Err(Failure::new(exit::USAGE, anyhow::anyhow!(why))),
         Answer::Failed(why) => Err(Failure::new(exit::NODE, anyhow::anyhow!(why))),
         answer => Ok(answer),
@@ -127,11 +141,11 @@ fn service() -> Result<QueueClient> {
                 );
             }
         }
-        if began.elapsed() > START_LIMIT {
+        if began.elapsed() > SERVICE_LIMIT {
             bail!(
                 "failed to start the queue's service: it does not answer at {} after {} s; see its log {}",
                 place.socket.display(),
-                START_LIMIT.as_secs(),
+                SERVICE_LIMIT.as_secs(),
                 file.display()
             );
         }

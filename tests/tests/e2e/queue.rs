@@ -336,6 +336,36 @@ fn a_job_that_cannot_be_started_stops_no_other() {
     queue.until(&broken, "cancelled");
 }
 
+/// A service that ends takes nothing that nobody would start then; `mgb queue stop` returns once it has ended.
+#[test]
+fn a_service_that_ends_takes_no_job() {
+    let queue = QueueNode::start("1x64MiB");
+    let socket = queue.folder.join("queue.sock");
+    let connect = || UnixStream::connect(&socket).expect("it listens");
+    let ask = |stream: &mut UnixStream, request: &[u8]| {
+        stream.write_all(request).expect("it reads");
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).expect("it answers");
+        answer
+    };
+    // The service waits a second for those that are connected.
+    let mut late = connect();
+    let answer = ask(&mut connect(), b"\"stop\"\n");
+    assert!(answer.contains("changed"), "{answer}");
+    assert_eq!(ask(&mut late, b"{\"release\":{}}\n"), "\"ending\"\n");
+    // A command finds, or starts, the next one.
+    assert_eq!(queue.submit(&["--", "/bin/echo"]), "1");
+    queue.until("1", "done");
+    let waits_for_us = connect();
+    let service = queue.listing()["pid"].clone();
+    queue.mgb(&["queue", "stop"]).success();
+    drop(waits_for_us);
+    let process = PathBuf::from(format!("/proc/{service}/stat"));
+    let state = fs::read_to_string(process).unwrap_or_default();
+    // A zombie until whoever started it has waited for it.
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}
+
 #[test]
 fn who_talks_nonsense_harms_nobody() {
     let queue = QueueNode::start("1x64MiB");
