@@ -39,6 +39,7 @@ mod imposter;
 mod keep_nvcc;
 mod kept;
 mod kill;
+mod kubelet;
 mod late;
 mod latency_memory;
 mod legacy;
