@@ -11,6 +11,7 @@ import sys
 import time
 
 import lifecycle
+import page
 import sharing
 import unit_files
 from machine import Missing, make_root
@@ -18,7 +19,7 @@ from service_trial import REPOSITORY, Trial
 
 PARTS = (unit_files.units, lifecycle.starts_and_stops, lifecycle.started_by_its_socket, lifecycle.kills,
          lifecycle.restarts, lifecycle.hangs, lifecycle.reload, sharing.users, sharing.logs_out, sharing.a_group,
-         lifecycle.stopped_under_programs, unit_files.cannot_start, lifecycle.switched_off)
+         lifecycle.stopped_under_programs, page.page, unit_files.cannot_start, lifecycle.switched_off)
 
 
 def main():
