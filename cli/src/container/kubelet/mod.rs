@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_probe::socket_path;
+use mgb_probe::view::NodeView;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -23,6 +24,8 @@ use crate::look::look;
 
 /// How often the node is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a restart of mgbd may take until its memory leaves the offer.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(1);
 /// What pods ask for.
 const RESOURCE: &str = "mgb.dev/gpu-memory-gib";
 
@@ -101,9 +104,12 @@ async fn serve(args: &Args) -> Result<()> {
 async fn watch_node(seen: &watch::Sender<Units>, overcommit: f64) {
     let mut told = None;
     loop {
-        let socket = socket_path();
-        let looked = tokio::task::spawn_blocking(move || look(&socket)).await;
-        let view = looked.map_err(anyhow::Error::from).and_then(|view| view);
+        let mut view = look_at_node().await;
+        if view.is_err() {
+            // A pod that starts while mgbd does is not to wait for it.
+            sleep(RESTART_TIMEOUT).await;
+            view = look_at_node().await;
+        }
         let next = seen.borrow().after(view.as_ref().ok(), overcommit);
         let says = match &view {
             Ok(_) => format!("{} GiB of GPU memory are to be had", next.healthy()),
@@ -120,6 +126,11 @@ async fn watch_node(seen: &watch::Sender<Units>, overcommit: f64) {
         });
         sleep(LOOK_INTERVAL).await;
     }
+}
+
+async fn look_at_node() -> Result<NodeView> {
+    let socket = socket_path();
+    tokio::task::spawn_blocking(move || look(&socket)).await?
 }
 
 fn factor(text: &str) -> Result<f64, String> {
