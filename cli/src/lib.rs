@@ -42,6 +42,7 @@ mod queue;
 mod quota;
 mod relocate;
 mod run;
+mod stale_socket;
 mod start_mgbd;
 mod status;
 mod stop;

@@ -6,8 +6,31 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Completes with the first signal that asks this process to stop: for commands that run in tokio.
+///
+/// # Errors
+/// Signals cannot be waited for.
+pub fn stop_signal() -> Result<impl Future<Output = ()>> {
+    let kinds = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ];
+    let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) else {
+        bail!("failed to wait for signals");
+    };
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
 
 /// Counts the signals that ask this process to stop, and wakes its event loop.
 #[derive(Debug)]

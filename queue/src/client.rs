@@ -84,7 +84,8 @@ impl QueueClient {
             tv_sec: limit.as_secs() as i64,
             tv_nsec: limit.subsec_nanos().into(),
         };
-        let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
+        let mut watched = [PollFd::new(&process, PollFlags::IN)];
+        let ended = rustix::io::retry_on_intr(|| poll(&mut watched, Some(&timeout)));
         if ended.context("failed to wait for the queue's service")? == 0 {
             bail!("the queue's service has not ended after {} s", limit.as_secs());
         }

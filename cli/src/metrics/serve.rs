@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +19,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::address::{ListenAddress, clear_stale};
+use super::address::ListenAddress;
 use super::families::CONTENT_TYPE;
 use super::source::MetricsSource;
+use crate::stale_socket::clear_stale;
+use crate::stop::stop_signal;
 
 /// How long a request and its answer may take. mgbd's view is waited for 5 s at most.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
@@ -61,15 +63,7 @@ async fn listen(address: &ListenAddress, source: &Arc<MetricsSource>) -> Result<
     };
     let at = listener.address(address);
     mgb_command::tell!("mgb metrics: serves {at}");
-    let mut ends = [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::hangup(),
-    ]
-    .map(signal);
-    let [Ok(terminate), Ok(interrupt), Ok(hangup)] = &mut ends else {
-        anyhow::bail!("failed to wait for signals");
-    };
+    let mut stopped = pin!(stop_signal()?);
     let mut connections: VecDeque<JoinHandle<()>> = VecDeque::new();
     loop {
         tokio::select! {
@@ -83,9 +77,7 @@ async fn listen(address: &ListenAddress, source: &Arc<MetricsSource>) -> Result<
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await,
             },
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => break,
+            () = &mut stopped => break,
         }
     }
     if let ListenAddress::Socket(path) = address {

@@ -336,7 +336,8 @@ fn a_job_that_cannot_be_started_stops_no_other() {
     queue.until(&broken, "cancelled");
 }
 
-/// A service that ends takes nothing that nobody would start then; `mgb queue stop` returns once it has ended.
+/// A service that ends takes nothing that nobody would start then; `mgb queue stop` returns once it has
+/// ended.
 #[test]
 fn a_service_that_ends_takes_no_job() {
     let queue = QueueNode::start("1x64MiB");

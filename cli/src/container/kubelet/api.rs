@@ -1,5 +1,5 @@
-//! What a kubelet and a device plugin say to each other: version v1beta1 of Kubernetes' interface, in so far as
-//! it is used. Other fields are skipped as they are read.
+//! What a kubelet and a device plugin say to each other: version v1beta1 of Kubernetes' interface, in so far
+//! as it is used. Other fields are skipped as they are read.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub const HEALTHY: &str = "Healthy";
 /// and one that may not.
 pub const UNHEALTHY: &str = "Unhealthy";
 
-/// Nothing to say.
+/// A request or an answer that says nothing.
 #[derive(Clone, PartialEq, Message)]
 pub struct Empty {}
 
@@ -47,7 +47,7 @@ pub struct RegisterRequest {
 /// All devices of the plugin, as they are now.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListAndWatchResponse {
-    /// In any order.
+    /// The devices, in any order.
     #[prost(message, repeated, tag = "1")]
     pub devices: Vec<PluginDevice>,
 }
@@ -58,7 +58,7 @@ pub struct PluginDevice {
     /// At most 63 characters.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// [`HEALTHY`] or [`UNHEALTHY`].
+    /// Whether it may be given out: [`HEALTHY`] or [`UNHEALTHY`].
     #[prost(string, tag = "2")]
     pub health: String,
 }

@@ -9,11 +9,10 @@ mod units;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use mgb_command::exit::{self, CommandResult, WithCode};
 use mgb_probe::socket_path;
 use mgb_probe::view::NodeView;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -21,6 +20,7 @@ use self::plugin::MemoryPlugin;
 use self::registration::Place;
 use self::units::Units;
 use crate::look::look;
+use crate::stop::stop_signal;
 
 /// How often the node is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -30,14 +30,14 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(1);
 const RESOURCE: &str = "mgb.dev/gpu-memory-gib";
 
 const HELP: &str = "\
-Run it on each node as root, beside mgbd, after `mgb container cdi --output /etc/cdi/mgb.json`. A pod that asks for \
-`mgb.dev/gpu-memory-gib: 8` is put where 8 GiB of GPU memory are left, and its container gets the devices of \
---cdi-device; its program starts by `mgb run`. The number is a promise of the pod: mgbd admits, evicts and moves its \
-programs by what they take. docs/CONTAINERS.md has the set-up.
+Run it on each node as root, beside mgbd, after `mgb container cdi --output /etc/cdi/mgb.json`. A pod that \
+asks for `mgb.dev/gpu-memory-gib: 8` is put where 8 GiB of GPU memory are left, and its container gets the devices of \
+--cdi-device; its program starts by `mgb run`. The number is a promise of the pod: mgbd admits, evicts and moves \
+its programs by what they take. docs/CONTAINERS.md has the set-up.
 
 Exit code: 0 once it is ended by a signal, 2 for a mistake in the options, 3 if it cannot run.";
 
-/// Serve the node's GPU memory to Kubernetes as a device plugin (v1beta1): pods ask for mgb.dev/gpu-memory-gib.
+/// Serve the node's GPU memory to Kubernetes: pods ask for mgb.dev/gpu-memory-gib (device plugin, v1beta1).
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
@@ -56,7 +56,7 @@ pub struct Args {
         value_parser = cdi_device
     )]
     cdi_devices: Vec<String>,
-    /// Offer so many times the memory that the GPUs have, from 1 to 16: what is idle is evicted to host memory.
+    /// Offer so many times the memory that the GPUs have, 1 to 16: what is idle is evicted to host memory.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     overcommit: f64,
 }
@@ -73,14 +73,7 @@ pub fn run(args: &Args) -> CommandResult {
 }
 
 async fn serve(args: &Args) -> Result<()> {
-    let kinds = [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::hangup(),
-    ];
-    let [Ok(terminate), Ok(interrupt), Ok(hangup)] = &mut kinds.map(signal) else {
-        return Err(anyhow!("failed to wait for signals"));
-    };
+    let stopped = stop_signal()?;
     let (seen, units) = watch::channel(Units::default());
     let place = Place {
         folder: args.folder.clone(),
@@ -93,9 +86,7 @@ async fn serve(args: &Args) -> Result<()> {
     tokio::select! {
         () = watch_node(&seen, args.overcommit) => {}
         () = place.serve() => {}
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+        () = stopped => {}
     }
     Ok(())
 }

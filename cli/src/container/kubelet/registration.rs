@@ -1,15 +1,13 @@
 //! The plugin's place with the kubelet: its socket in the kubelet's folder, for as long as that kubelet runs.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use mgb_interface::folders::file_at;
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::net::UnixListener;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::{Endpoint, Server};
@@ -17,6 +15,7 @@ use tonic::transport::{Endpoint, Server};
 use super::api::{DevicePluginOptions, RegisterRequest, VERSION};
 use super::plugin::MemoryPlugin;
 use super::services::{DevicePluginServer, RegistrationClient};
+use crate::stale_socket::clear_stale;
 
 /// Name of the plugin's socket.
 const ENDPOINT: &str = "mgb.sock";
@@ -63,14 +62,14 @@ impl Place {
         let Some(identity) = file_at(&kubelet) else {
             return Err(anyhow!("waits for a kubelet at {}", kubelet.display()));
         };
-        let socket = OwnSocket::listen(self.folder.join(ENDPOINT)).await?;
-        let serving = socket.serve(self.plugin.clone())?;
+        let socket = OwnSocket::listen(self.folder.join(ENDPOINT))?;
+        let mut serving = socket.serve(self.plugin.clone())?;
         let registered = timeout(KUBELET_TIMEOUT, self.register(&kubelet)).await;
         registered.unwrap_or_else(|_| Err(anyhow!("the kubelet does not answer")))?;
         mgb_command::tell!("mgb container kubelet: pods get {} of this node", self.resource);
         told.clear();
         // A kubelet that starts removes all sockets in its folder, and makes its own anew.
-        while file_at(&kubelet) == Some(identity) && socket.is_there() && !serving.is_over() {
+        while file_at(&kubelet) == Some(identity) && socket.is_there() && serving.try_join_next().is_none() {
             sleep(LOOK_INTERVAL).await;
         }
         Ok(())
@@ -109,17 +108,10 @@ struct OwnSocket {
 }
 
 impl OwnSocket {
-    async fn listen(path: PathBuf) -> Result<OwnSocket> {
+    fn listen(path: PathBuf) -> Result<OwnSocket> {
         let failed = || format!("failed to listen at {}", path.display());
-        match UnixStream::connect(&path).await {
-            Ok(_) => return Err(anyhow!("another plugin of MGB answers there")).with_context(failed),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // One that ended without doing so has left it.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(&path).with_context(failed)?;
-            }
-            Err(error) => return Err(error).with_context(failed),
-        }
+        // One that ended without doing so has left it.
+        clear_stale(&path).with_context(failed)?;
         let listener = std::os::unix::net::UnixListener::bind(&path).with_context(failed)?;
         listener.set_nonblocking(true).with_context(failed)?;
         Ok(OwnSocket {
@@ -133,19 +125,14 @@ impl OwnSocket {
         file_at(&self.path) == self.identity
     }
 
-    fn serve(&self, plugin: MemoryPlugin) -> Result<Serving> {
+    fn serve(&self, plugin: MemoryPlugin) -> Result<JoinSet<Result<(), tonic::transport::Error>>> {
         let listener = self.listener.try_clone().and_then(UnixListener::from_std);
         let incoming = UnixListenerStream::new(listener.context("failed to watch the plugin's socket")?);
-        let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::builder().add_service(DevicePluginServer::new(plugin));
-        let task = tokio::spawn(async move {
-            let until = async {
-                // Dropped or told: it ends.
-                let _ = stopped.await;
-            };
-            server.serve_with_incoming_shutdown(incoming, until).await
-        });
-        Ok(Serving { task, _stop: stop })
+        // Dropped, the set ends what is in it.
+        let mut serving = JoinSet::new();
+        serving.spawn(server.serve_with_incoming(incoming));
+        Ok(serving)
     }
 }
 
@@ -155,24 +142,5 @@ impl Drop for OwnSocket {
         if self.identity.is_some() && self.is_there() {
             let _ = fs::remove_file(&self.path);
         }
-    }
-}
-
-/// Answers until it is dropped.
-struct Serving {
-    task: JoinHandle<Result<(), tonic::transport::Error>>,
-    _stop: oneshot::Sender<()>,
-}
-
-impl Serving {
-    fn is_over(&self) -> bool {
-        self.task.is_finished()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // A list that somebody watches never ends by itself.
-        self.task.abort();
     }
 }

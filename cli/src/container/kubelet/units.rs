@@ -39,7 +39,7 @@ impl Units {
         counts.sum::<u64>().min(MOST)
     }
 
-    /// All of them.
+    /// All devices, as the kubelet is told of them.
     pub fn devices(&self) -> Vec<PluginDevice> {
         let all = self.gpus.iter().flat_map(|(gpu, (units, takes))| {
             let health = if *takes { HEALTHY } else { UNHEALTHY };

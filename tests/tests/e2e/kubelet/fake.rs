@@ -1,5 +1,5 @@
-//! A kubelet that is none: it takes plugins, and asks them what a kubelet asks. It has messages of its own, by
-//! the numbers of the interface's fields, so that a wrong one in the plugin shows.
+//! A kubelet that is none: it takes plugins, and asks them what a kubelet asks. It has messages of its own,
+//! by the numbers of the interface's fields, so that a wrong one in the plugin shows.
 
 use std::convert::Infallible;
 use std::fs;

@@ -131,7 +131,7 @@ fn a_kubelet_that_refuses_is_asked_again_and_a_second_plugin_stays_out() {
     second.signal(Signal::INT);
     let ended = second.end();
     assert!(
-        ended.stderr.contains("another plugin of MGB answers there"),
+        ended.stderr.contains("another process answers there"),
         "{ended:?}"
     );
     assert!(wait::try_until(|| asked.allocate(&[&["0-0"]]).ok()).is_some());
@@ -142,7 +142,7 @@ fn a_kubelet_that_refuses_is_asked_again_and_a_second_plugin_stays_out() {
     takes.registered();
     third.signal(Signal::TERM);
     let ended = third.end();
-    assert!(!ended.stderr.contains("another plugin"), "{ended:?}");
+    assert!(!ended.stderr.contains("another process"), "{ended:?}");
 }
 
 #[test]
