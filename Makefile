@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test containers-test commits examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test containers-test commits nightly lowest-rust examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets that one needs first
@@ -81,11 +81,20 @@ containers-test: examples ### MGB in containers of podman, root's and a user's, 
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(STAGED)/bin/mgb demo --page $(STAGED)/demo.html
 
-test: build check lit loom ## every check and every test; the long ones play a part of what their own targets play
+test: build check lit loom ## every check and every test; the long ones play a part of what their own targets play (make nightly)
 	@tools/setup.sh lld-22 ccache
-	@tools/deny.sh
+	@tools/deny.sh --if-there
 	$(CARGO) test $(CARGO_FLAGS) --doc --quiet
 	CUDA_PATH=$$(tools/cuda.sh find) tools/test.py
+
+nightly: ### what make test leaves out, stage by stage: all rounds of the long tests, and what needs root (tools/nightly.py --list)
+	@tools/nightly.py
+
+# A target folder of its own: the tool chains would take turns at building everything anew.
+lowest-rust: setup ### check everything with the lowest Rust that Cargo.toml names (rustup)
+	version=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml) && rustup toolchain install --profile minimal $$version && \
+		CUDA_PATH=$$(tools/cuda.sh find) rustup run $$version cargo check --workspace --all-targets --locked \
+			--target-dir $(TARGET)/lowest-rust
 
 test-quick: build ## what is done in a minute, for in between: tests/plan.toml says what is left out
 	CUDA_PATH=$$(tools/cuda.sh find) tools/test.py --quick
@@ -201,11 +210,11 @@ next: build ### build mgbd once more, as the next release that speaks the next v
 soak: build ### 10,000 programs on softgpu while mgbd, its holder, batches and programs are killed 500 times (make test: 16 times)
 	MGB_SOAK_JOBS=10000 MGB_SOAK_KILLS=500 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture soak::
 
-systemd-test: examples ### mgbd under a real systemd, 100 starts and stops among others (root; tests/systemd/service.py --make-root first)
-	tests/systemd/service.py
+systemd-test: examples ### mgbd under a real systemd, 100 starts and stops among others (root)
+	tests/systemd/service.py --make-root
 
-slurm-test: examples ### MGB under a real Slurm on three nodes in namespaces, set up as docs/SLURM.md says (root; tests/slurm/slurm.py --make-root first)
-	tests/slurm/slurm.py
+slurm-test: examples ### MGB under a real Slurm on three nodes in namespaces, set up as docs/SLURM.md says (root)
+	tests/slurm/slurm.py --make-root
 
 slurm-many: examples ### 200 jobs on these nodes under plain Slurm, under MGB with Slurm, and under one mgbd: time, failures, packing
 	tests/slurm/many.py

@@ -26,7 +26,7 @@ tag=v$version
 heading=$(sed -n "s/^## \\[$version\\] - \\([0-9-]*\\)\$/\\1/p" CHANGELOG.md)
 [ -n "$heading" ] ||
     die "CHANGELOG.md has no section \`## [$version] - YYYY-MM-DD\`: rename [Unreleased], with the day of the release"
-command -v cargo-deny >/dev/null ||
+cargo deny --version >/dev/null 2>&1 ||
     die "there is no cargo-deny, which looks for known vulnerabilities: cargo install --locked cargo-deny"
 
 if [ "${TESTED:-}" = "$commit" ]; then
