@@ -8,7 +8,7 @@ from cluster import HEAD
 from faults import STACK, USUAL
 
 # The same programs without MGB, on what stands in for NVIDIA's libraries.
-NATIVE = "export MGB=off LD_LIBRARY_PATH=/home/mgb/build/lib; "
+NATIVE = "export MGB=off LD_LIBRARY_PATH=/home/mgb/usr/local/lib/mgb/lib; "
 
 
 def slurmdbd_is(trial):

@@ -160,10 +160,8 @@ class Cluster:
         layer, shared = self.work / "layer", self.work / "home/mgb"
         programs = layer / "usr/local/share/mgb"
         programs.mkdir(parents=True)
-        # Links as they are: mgb-clang and its like.
-        for folder in ("bin", "lib"):
-            shutil.copytree(self.prefix / folder, shared / "build" / folder, symlinks=True)
-        shutil.copytree(REPOSITORY / "systemd", shared / "systemd")
+        subprocess.run([REPOSITORY / "tools/install.py", "--destdir", shared, "install", self.prefix, "/usr/local", "run", "slurm"],
+                       check=True, stdout=subprocess.DEVNULL)
         for kind, folder in self.examples.items():
             if folder.is_dir():
                 shutil.copytree(folder, programs / kind)
@@ -172,6 +170,8 @@ class Cluster:
         usual.mkdir(parents=True)
         for library in (layer / LIBRARIES[1:]).glob("*.so.*"):
             (usual / library.name).symlink_to(f"{LIBRARIES}/{library.name}")
+        # The programs were built elsewhere, and look for the runtime there.
+        (usual / "libmgb_rt.so").symlink_to("/usr/local/lib/mgb/lib/libmgb_rt.so")
         return layer
 
     def prepare(self, name):
@@ -270,7 +270,7 @@ class Cluster:
                 self.must(name, f"set -e; {block}")
             took.append((number, where, time.monotonic() - began))
         # The head shows the cluster, and has no GPUs of its own.
-        self.must(HEAD, "cp -R /home/mgb/build/bin /usr/local/")
+        self.must(HEAD, "cp -R --remove-destination /home/mgb/usr /")
         self.wait(self.is_idle, 60, "all nodes are idle")
         return took
 

@@ -8,7 +8,7 @@ from cluster import HEAD
 def come_under_mgbd(trial):
     seen = trial.cluster.must(HEAD, "srun -Q env", "alice")
     variables = dict(line.split("=", 1) for line in seen.splitlines() if "=" in line)
-    right = variables.get("MGB_JOB", "").startswith("534c") and "/usr/local/lib/front" in variables["LD_LIBRARY_PATH"]
+    right = variables.get("MGB_JOB", "").startswith("534c") and "/usr/local/lib/mgb/lib/front" in variables["LD_LIBRARY_PATH"]
     trial.check("a task's environment is that of `mgb run`", right, None if right else seen[-500:])
     off = trial.cluster.must(HEAD, "MGB=off srun -Q env", "alice")
     trial.check("with MGB=off a job is left alone", "MGB_JOB" not in off)

@@ -166,7 +166,7 @@ class Many:
     def plain(self):
         """Without MGB the same programs run natively, on the GPU that Slurm has chosen."""
         # They find the library that they are linked with.
-        before = "echo $(hostname) $CUDA_VISIBLE_DEVICES; export MGB=off LD_LIBRARY_PATH=/home/mgb/build/lib; "
+        before = "echo $(hostname) $CUDA_VISIBLE_DEVICES; export MGB=off LD_LIBRARY_PATH=/home/mgb/usr/local/lib/mgb/lib; "
         self.configure(lambda gpus: f"gpu:{gpus}", "gpu")
         self.empty("plain Slurm", "true")
         self.empty("plain Slurm", f"{PROGRAMS}/mgb/phases 4 1 1 wait 1 8", before)

@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import statistics
+import subprocess
 import time
 
 from machine import Machine
@@ -16,6 +17,8 @@ USERS = ("alice", "bob")
 # On them two programs of `LOAD` run at once, one on each GPU, and others wait.
 GPUS = ["SOFTGPU_DEVICES=2x16MiB", "SOFTGPU_STATE=/run/softgpu/state"]
 LIBRARIES = "/opt/softgpu"
+PROGRAMS = "/opt/programs"
+UNITS = "/usr/local/lib/systemd/system"
 # 9 MiB, for about 0.5 s; and for 3 s.
 LOAD = ("phases", 9, 10, 30, "wait", 10, 8)
 LONG = ("phases", 9, 60, 30, "wait", 10, 8)
@@ -39,26 +42,21 @@ class Trial:
     # Set-up.
 
     def install(self):
-        """Files of MGB and of the software GPUs; as if they had been there when the machine was switched on."""
+        """MGB by what `make install` runs, and the software GPUs; as if they had been there when the machine was switched
+        on."""
         root, prefix = self.arguments.root, self.arguments.prefix
-        local, etc = root / "usr/local", root / "etc"
-        own = (local / "share/mgb", root / LIBRARIES[1:], etc / "mgb", etc / "systemd/system/mgbd.service.d")
+        etc, programs = root / "etc", root / PROGRAMS[1:]
+        own = (programs, root / LIBRARIES[1:], etc / "mgb", etc / "systemd/system/mgbd.service.d")
         for folder in own:
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (*own, etc / "sysusers.d", etc / "tmpfiles.d"):
+        for folder in (*own, etc / "tmpfiles.d"):
             folder.mkdir(parents=True, exist_ok=True)
-        for name in ("mgbd", "mgb"):
-            shutil.copy(prefix / "bin" / name, local / "bin")
-        shutil.copy(prefix / "lib/libmgb_rt.so", local / "lib")
+        subprocess.run([REPOSITORY / "tools/install.py", "--destdir", root, "install", prefix, "/usr/local", "run"], check=True,
+                       stdout=subprocess.DEVNULL)
+        shutil.copy(REPOSITORY / "systemd/mgbd.toml", etc / "mgb")
         for name in ("vecadd", "phases"):
-            shutil.copy(prefix / "examples/mgb" / name, local / "share/mgb")
+            shutil.copy(prefix / "examples/mgb" / name, programs)
         shutil.copytree(prefix / "lib/softgpu", root / LIBRARIES[1:], symlinks=True, dirs_exist_ok=True)
-        units = REPOSITORY / "systemd"
-        for name in ("mgbd.service", "mgbd.socket", "mgb-driver.service"):
-            shutil.copy(units / name, etc / "systemd/system")
-        shutil.copy(units / "mgbd.toml", etc / "mgb")
-        shutil.copy(units / "mgb.sysusers.conf", etc / "sysusers.d/mgb.conf")
-        shutil.copy(units / "mgb.tmpfiles.conf", etc / "tmpfiles.d/mgb.conf")
         (etc / "tmpfiles.d/softgpu.conf").write_text(TMPFILES)
         # Whoever logs out is gone at once, not after 10 s.
         logind = etc / "systemd/logind.conf.d/trial.conf"
@@ -69,7 +67,7 @@ class Trial:
         wanted = etc / "systemd/system/multi-user.target.wants/mgbd.service"
         wanted.parent.mkdir(exist_ok=True)
         wanted.unlink(missing_ok=True)
-        wanted.symlink_to("/etc/systemd/system/mgbd.service")
+        wanted.symlink_to(f"{UNITS}/mgbd.service")
 
     def add_users(self):
         for user in USERS:
@@ -97,11 +95,11 @@ class Trial:
 
     def words(self, program):
         """The command line of a program of MGB's examples."""
-        return [f"/usr/local/share/mgb/{program[0]}", *(str(word) for word in program[1:])]
+        return [f"{PROGRAMS}/{program[0]}", *(str(word) for word in program[1:])]
 
     def environment(self):
         """What programs need beside mgbd."""
-        return [f"LD_LIBRARY_PATH={LIBRARIES}:/usr/local/lib", "MGB=require", *GPUS]
+        return [f"LD_LIBRARY_PATH={LIBRARIES}:/usr/local/lib/mgb/lib", "MGB=require", *GPUS]
 
     def spawn(self, program, user=None):
         return self.machine.spawn(self.words(program), user, self.environment())

@@ -3,9 +3,11 @@
 import re
 import time
 
+from service_trial import UNITS
+
 
 def units(trial):
-    paths = [f"/etc/systemd/system/mgbd.{kind}" for kind in ("service", "socket")]
+    paths = [f"{UNITS}/mgbd.{kind}" for kind in ("service", "socket")]
     said = trial.machine.run(["systemd-analyze", "verify", *paths])
     errors = said["stderr"].strip()
     trial.check("systemd-analyze verify is content", said["code"] == 0 and not errors, errors or None)
