@@ -92,9 +92,10 @@ pub fn open_file(path: &Path) -> io::Result<File> {
         .open(path)?;
     let metadata = file.metadata()?;
     // Where several users share software GPUs, root has made the file. In a container with a user namespace
-    // the node's root has no number.
+    // the node's root has no number, and neither have other users, who may make files in `/tmp` and its like.
     let own = rustix::process::geteuid().as_raw();
-    let is_trusted = [0, own].contains(&metadata.uid()) || is_nobodys(metadata.uid());
+    let is_trusted = [0, own].contains(&metadata.uid())
+        || is_nobodys(metadata.uid()) && !is_for_everybodys_files(path.parent());
     if !metadata.is_file() || !is_trusted {
         return Err(io::Error::other("not a plain file of this user or of root"));
     }
@@ -108,6 +109,13 @@ fn is_nobodys(uid: u32) -> bool {
         .trim_end()
         .ends_with(&u32::MAX.to_string());
     !has_all_users && read("/proc/sys/kernel/overflowuid").trim() == uid.to_string()
+}
+
+/// Whether all users may make files in a folder that others may not remove: one that is sticky and writable for all.
+fn is_for_everybodys_files(folder: Option<&Path>) -> bool {
+    let named = folder.filter(|folder| !folder.as_os_str().is_empty());
+    let metadata = std::fs::metadata(named.unwrap_or(Path::new(".")));
+    metadata.map_or(true, |metadata| metadata.mode() & 0o1002 == 0o1002)
 }
 
 fn prepare(file: &File, devices: &[Spec]) -> io::Result<&'static Layout> {

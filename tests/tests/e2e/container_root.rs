@@ -1,5 +1,7 @@
 //! Root of a container: root's number and no more. Only root makes containers here without a user namespace.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use mgb_tests::node::{PrivateNode, holds};
@@ -96,4 +98,32 @@ fn where_nobody_has_a_number_mgbd_takes_nobody_for_its_user() {
     // Serving all it says whom it cannot tell apart.
     let ended = run(&mut unnumbered(&["--serve", "all", "--idle-exit", "1"]));
     assert!(ended.stderr.contains("leaves users out"), "{ended:?}");
+}
+
+/// The node's root has no number in a container's user namespace. Neither has a user who makes a file in `/tmp` for
+/// containers to find.
+#[test]
+fn state_of_a_user_without_a_number_is_not_taken_from_a_folder_for_all() {
+    let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {
+        return;
+    };
+    for (mode, is_taken) in [(0o1777, false), (0o755, true)] {
+        let folder = shared.path(&format!("state-{mode:o}"));
+        fs::create_dir(&folder).expect("a folder can be made");
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).expect("its mode can be set");
+        let state = folder.join("state");
+        fs::write(&state, "").expect("a file can be made");
+        fs::set_permissions(&state, Permissions::from_mode(0o666)).expect("its mode can be set");
+        chown(&state, Some(USERS[1]), None).expect("root can give a file away");
+        let words = ["unshare", "--user", "--map-root-user"];
+        let mut program = behind(&shared, &words, "phases", &["1", "1", "0", "wait", "1", "1"]);
+        program.env("SOFTGPU_STATE", &state).env("MGB", "off");
+        let ended = run(&mut program);
+        assert_eq!(ended.code() == 0, is_taken, "{mode:o}: {ended:?}");
+        assert_eq!(
+            ended.stderr.contains("not a plain file of this user or of root"),
+            !is_taken,
+            "{ended:?}"
+        );
+    }
 }
