@@ -196,12 +196,18 @@ fn csv(rows: &[Row]) -> String {
     head.to_owned() + &rows.iter().map(line).collect::<String>()
 }
 
-/// A field as RFC 4180 has it.
+/// A field as RFC 4180 has it. Programs choose their labels, and a spreadsheet takes what begins with these characters for
+/// a formula: an apostrophe before it has it shown as text.
 fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t']) {
+        "'"
     } else {
-        text.to_owned()
+        ""
+    };
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        format!("{guard}{text}")
     }
 }
 
@@ -370,6 +376,13 @@ mod tests {
             lines(shown(&days, false, true)),
             ["4000000002 4 2:15", "4000000001 4 1:00", "all 8 3:15"]
         );
+    }
+
+    #[test]
+    fn no_label_is_a_formula() {
+        assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(quoted("@sum(1,2)"), "\"'@sum(1,2)\"");
+        assert_eq!(quoted("train-1"), "train-1");
     }
 
     #[test]
