@@ -34,6 +34,7 @@ Examples:
   mgb run --need 12GiB ./not-rebuilt --batch 32
   mgb run --gpus 2 torchrun --nproc-per-node 2 train.py
   mgb run --latency python3 serve.py
+  mgb run --share 25% ./background
   mgb run --deadline 18:30 --or-refuse ./report
 
 Exit code: the program's; 123 if --or-refuse did not start it, 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
@@ -48,6 +49,10 @@ pub struct Args {
     /// Somebody waits for what the program computes: its work goes before that of batch programs.
     #[arg(long)]
     latency: bool,
+    /// The program's kernels have at most this percentage of each GPU's multiprocessors (such as 25%), whoever else is
+    /// there. It holds by MPS.
+    #[arg(long, value_name = "PERCENT", env = mps::SHARE, hide_env = true, value_parser = mps::parse_share)]
+    share: Option<u32>,
     /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that
     /// the clock shows, such as 18:30. It orders what waits under --queue edf and laxity. What is expected is
     /// said before the program starts.
@@ -139,12 +144,20 @@ fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result
     if args.latency {
         command.env(mgb_probe::CLASS, Class::Latency.name());
     }
+    if let Some(share) = args.share {
+        command.env(mps::SHARE, format!("{share}%"));
+    }
     if std::env::var_os("MGB").is_some_and(|value| value == "off") {
         return Ok(Prepared::Ready);
     }
     let start = Start::shared(&prefix, &machine, args.policy, args.queue);
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
+    if let Some(share) = args.share.filter(|share| *share < 100)
+        && let Some(why) = mps::why_no_share(observer.hello(), program)
+    {
+        bail!("--share {share}% holds by MPS, and {why}: leave --share away to run it without");
+    }
     // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes
     // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
@@ -235,7 +248,15 @@ fn run_number(program: &Path, args: &Args) -> u64 {
     let file = std::fs::metadata(program).ok();
     let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
     let mut hasher = DefaultHasher::new();
-    (program, file, &args.command[1..], args.need, args.gpus).hash(&mut hasher);
+    (
+        program,
+        file,
+        &args.command[1..],
+        args.need,
+        args.gpus,
+        args.share,
+    )
+        .hash(&mut hasher);
     hasher.finish()
 }
 
@@ -327,7 +348,11 @@ fn confine(command: &mut Command, hello: &Hello, grants: &[Grant]) -> anyhow::Re
         .env("CUDA_VISIBLE_DEVICES", names(hello, &gpus)?)
         .env("MGB", "off");
     let outside = mps::why_program_outside(Path::new(command.get_program()));
-    let variables = mps::variables(hello, outside.as_deref(), |name| std::env::var_os(name));
+    let set = |name: &str| {
+        let of_command = command.get_envs().find(|(known, _)| *known == name);
+        of_command.map_or_else(|| std::env::var_os(name), |(_, value)| value.map(OsString::from))
+    };
+    let variables = mps::variables(hello, outside.as_deref(), set);
     if let Some(why) = outside.filter(|_| !variables.is_empty()) {
         mgb_stderr::say!("mgb: {}", mps::notice(&why));
     }

@@ -24,6 +24,8 @@ pub const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
 /// How it says the percentage of the multiprocessors that a client has at most.
 pub const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+/// What `mgb run --share` says: the percentage of the multiprocessors that the program has at most, such as `25%`.
+pub const SHARE: &str = "MGB_SHARE";
 /// No folder, so that the driver finds no MPS there, nor another one in its usual place.
 pub const NO_PIPE: &str = "/dev/null";
 /// CUDA's `CUDA_ERROR_CDP_NOT_SUPPORTED` and `cudaErrorCdpNotSupported`.
@@ -57,8 +59,28 @@ pub fn folder<'a>(pipe: Option<&'a str>, outside: Option<&str>) -> Option<&'a st
     pipe.map(|pipe| if outside.is_some() { NO_PIPE } else { pipe })
 }
 
+/// A percentage from 1 to 100, with or without its sign.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_share(text: &str) -> Result<u32, String> {
+    let number = text.trim().trim_end_matches('%').parse().ok();
+    number
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| format!("{text} is no percentage from 1 to 100, such as 25%"))
+}
+
+/// Why a program that is started from this file cannot be kept to a part of the multiprocessors here.
+pub fn why_no_share(hello: &Hello, program: &Path) -> Option<String> {
+    if hello.mps_pipe.is_some() {
+        return why_program_outside(program);
+    }
+    let note = hello.mps_note.as_deref().map(|note| format!(" ({note})"));
+    Some(format!("mgbd runs without it{}", note.unwrap_or_default()))
+}
+
 /// The variables that have the driver join MPS as mgbd wants it, for a process that may have a reason to stay
-/// outside. What `own` says of a percentage holds where it is less than mgbd's.
+/// outside. What `own` says of a percentage, and of a share, holds where it is less than mgbd's.
 pub fn variables(
     hello: &Hello,
     outside: Option<&str>,
@@ -68,24 +90,35 @@ pub fn variables(
         return Vec::new();
     };
     let client = hello.mps_client;
+    let share = own(SHARE).and_then(|share| parse_share(share.to_str()?).ok());
     // A percentage that is no number the driver does not take either.
     let own = own(PERCENTAGE).and_then(|own| own.to_str()?.trim().parse::<f64>().ok());
     let least = |most: u32| own.is_none_or(|own| own > f64::from(most)).then_some(most);
+    let most = client.percentage.into_iter().chain(share).min();
     [
         Some((PIPE, folder.to_owned())),
         client.priority.map(|priority| (PRIORITY, priority.to_string())),
-        client
-            .percentage
-            .and_then(least)
-            .map(|most| (PERCENTAGE, most.to_string())),
+        most.and_then(least).map(|most| (PERCENTAGE, most.to_string())),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-/// Tells mgbd how the process joins MPS: called once its environment is as the driver is to find it.
+/// Tells mgbd how the process joins MPS, and people where its share holds nothing: called once its environment is as the
+/// driver is to find it.
 pub fn tell(client: &Client) {
+    if let Some(share) = std::env::var_os(SHARE).filter(|share| !share.is_empty()) {
+        let why = match share.to_str().map(parse_share) {
+            Some(Ok(_)) if is_used(client.hello()) => None,
+            Some(Ok(_)) => Some("the program is in no MPS, by which it would hold".to_owned()),
+            Some(Err(why)) => Some(why),
+            None => Some("it is no percentage".to_owned()),
+        };
+        if let Some(why) = why {
+            mgb_stderr::say!("mgb: {SHARE} is not heeded: {why}");
+        }
+    }
     if client.hello().mps_pipe.is_none() {
         return;
     }
@@ -240,11 +273,49 @@ mod tests {
         assert_eq!(given(Some("30")), ["/run/mps", "1"]);
         assert_eq!(given(Some("most")), ["/run/mps", "1", "90"]);
         assert_eq!(variables(&hello(MpsClient::default()), None, |_| None).len(), 1);
+        // The least of mgbd's, the program's own and its share.
+        let shared = |mps_client, own: Option<&str>, share: &str| {
+            let said = |name: &str| if name == SHARE { Some(share) } else { own }.map(OsString::from);
+            let variables = variables(&hello(mps_client), None, said);
+            variables
+                .into_iter()
+                .find(|(name, _)| *name == PERCENTAGE)
+                .map(|(_, value)| value)
+        };
+        assert_eq!(shared(batch.mps_client, None, "25%").as_deref(), Some("25"));
+        assert_eq!(shared(batch.mps_client, None, "95").as_deref(), Some("90"));
+        assert_eq!(shared(MpsClient::default(), None, "25%").as_deref(), Some("25"));
+        assert_eq!(shared(MpsClient::default(), Some("20"), "25%"), None);
+        assert_eq!(shared(MpsClient::default(), None, "0%"), None);
         let none = Hello {
             mps_pipe: None,
             ..batch
         };
         assert!(variables(&none, None, |_| None).is_empty());
+    }
+
+    #[test]
+    fn a_share_is_a_percentage() {
+        assert_eq!((parse_share("25%"), parse_share(" 100 ")), (Ok(25), Ok(100)));
+        for wrong in ["", "0", "101%", "-5", "a quarter", "0.25"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_mps_there_is_no_share() {
+        let with = hello(MpsClient::default());
+        let program = Path::new("/proc/self/exe");
+        assert_eq!(why_no_share(&with, program), None);
+        let without = Hello {
+            mps_pipe: None,
+            mps_note: Some("--no-mps".to_owned()),
+            ..with
+        };
+        assert_eq!(
+            why_no_share(&without, program).as_deref(),
+            Some("mgbd runs without it (--no-mps)")
+        );
     }
 
     #[test]

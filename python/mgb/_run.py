@@ -16,6 +16,7 @@ def run(
     need: Union[None, str, SupportsIndex] = None,
     gpus: Optional[int] = None,
     latency: bool = False,
+    share: Optional[int] = None,
     **options: Any,
 ) -> "subprocess.CompletedProcess[Any]":
     """Runs a program on the GPUs that mgbd shares, starting mgbd if none runs, and waits for it to end.
@@ -23,6 +24,7 @@ def run(
     need     treat the whole process as one task that takes this much GPU memory: bytes, or a text such as "12GiB"
     gpus     place it as a job of so many GPUs
     latency  somebody waits for what it computes: its work goes before that of batch programs
+    share    at most so many percent of each GPU's multiprocessors
     options  those of subprocess.run, such as check, cwd, env, input, timeout, capture_output and text
 
     The exit code is the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found:
@@ -42,4 +44,6 @@ def run(
         arguments += ["--gpus", str(gpus)]
     if latency:
         arguments.append("--latency")
+    if share is not None:
+        arguments += ["--share", f"{share}%"]
     return subprocess.run([*arguments, "--", *words], **options)

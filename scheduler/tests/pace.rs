@@ -308,6 +308,13 @@ fn what_programs_cannot_be_given_any_more_is_shown() {
     let has_none =
         |view: &NodeView| [second, third].map(|pid| noted(view, pid)) == [Some(vec![]), Some(vec![])];
     daemon.wait_view("nothing to say of the others", has_none);
+    let percent = |view: &NodeView, pid: u32| {
+        let task = view.tasks.iter().find(|task| task.pid == pid);
+        task.and_then(|task| task.multiprocessors_percent)
+    };
+    daemon.wait_view("the part of one", |view| {
+        [own, second, third].map(|pid| percent(view, pid)) == [None, None, Some(90)]
+    });
     daemon.go();
     early.until("late");
     daemon.wait_view("what came too late", |view| {

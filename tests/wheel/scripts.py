@@ -71,6 +71,8 @@ def api(examples):
     check(refused.returncode == 125 and "the largest GPU has" in refused.stderr, refused)
     said = mgb.run(["sh", "-c", "echo $MGB_CLASS"], latency=True, stdout=subprocess.PIPE, text=True).stdout
     check(said == "latency\n", said)
+    said = mgb.run(["sh", "-c", "echo $MGB_SHARE"], share=100, stdout=subprocess.PIPE, text=True).stdout
+    check(said == "100%\n", said)
     fails(ValueError, ["shell"], lambda: mgb.run("echo", shell=True))
     fails(ValueError, ["a program"], lambda: mgb.run([]))
     threads = [threading.Thread(target=lambda: codes.append(mgb.run([vecadd, "1000"], stdout=subprocess.PIPE).returncode))

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use mgb_core::mps;
 use mgb_probe::{Class, Deadline, byte_size};
 
 use crate::deadline;
@@ -17,6 +18,8 @@ const NEED: &str = "need=";
 const GPUS: &str = "gpus=";
 /// What begins with a class.
 const CLASS: &str = "class=";
+/// What begins with a part of the multiprocessors.
+const SHARE: &str = "share=";
 /// What begins with a deadline.
 const DEADLINE: &str = "deadline=";
 /// Most GPUs of a job.
@@ -81,6 +84,10 @@ impl JobLine {
                     .ok_or_else(|| format!("class={value} is neither latency nor batch"))?;
                 line.environment
                     .push((mgb_probe::CLASS.to_owned(), class.name().to_owned()));
+            } else if word.starts_with(SHARE) {
+                let percent = mps::parse_share(&value_of(word)?).map_err(|why| format!("share={why}"))?;
+                line.environment
+                    .push((mps::SHARE.to_owned(), format!("{percent}%")));
             } else if word.starts_with(DEADLINE) {
                 if line.deadline.is_some() {
                     return Err("deadline= is given twice".to_owned());
@@ -287,6 +294,12 @@ mod tests {
         assert_eq!(JobLine::parse("./a gpus=2").unwrap().gpus, None, "an argument");
         let line = JobLine::parse("deadline='90s' gpus=2 ./a deadline=1").unwrap();
         assert!(line.gpus == Some(2) && line.deadline.is_some_and(|deadline| deadline.left().is_some()));
+        let line = JobLine::parse("share=25% class=latency ./a").unwrap();
+        let environment = [("MGB_SHARE", "25%"), ("MGB_CLASS", "latency")];
+        assert_eq!(
+            line.environment,
+            environment.map(|(name, value)| (name.into(), value.into()))
+        );
         // What is no name of a variable is a program.
         assert_eq!(words("2A=1 x"), ["2A=1", "x"]);
         assert_eq!(words("'A=1' x"), ["A=1", "x"]);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use mgb_command::exit::{self, CommandResult, Failure, WithCode};
 use mgb_command::out;
+use mgb_core::mps;
 use mgb_probe::Deadline;
 use mgb_queue::id::{LAST_INDEX, Selection, range};
 use mgb_queue::protocol::{Answer, JobFilter, Request, Submission};
@@ -84,6 +85,9 @@ pub struct Args {
     /// Somebody waits for what it computes (see mgb run --latency).
     #[arg(long)]
     latency: bool,
+    /// It has at most this percentage of each GPU's multiprocessors, such as 25% (see mgb run --share).
+    #[arg(long, value_name = "PERCENT", value_parser = mps::parse_share)]
+    share: Option<u32>,
     /// When it is to have ended: a span from now, or a time such as 18:30 (see mgb run --deadline).
     #[arg(long, value_name = "TIME", value_parser = deadline::parse)]
     deadline: Option<Deadline>,
@@ -162,13 +166,17 @@ fn submission(args: &Args) -> Result<Submission> {
     };
     text(folder.as_os_str(), "the name of the folder")?;
     let after = change::dependencies(&args.after, &args.after_ok);
+    let share = args
+        .share
+        .map(|percent| (mps::SHARE.to_owned(), format!("{percent}%")));
     let jobs = jobs.into_iter().map(|job| {
         Ok(JobSpec {
             text: job.text,
             program: absolute(&job.program, &here)?,
             arguments: job.arguments,
             folder: folder.clone(),
-            variables: job.environment,
+            // What a line says goes before what is said of all.
+            variables: share.clone().into_iter().chain(job.environment).collect(),
             name: args.name.clone(),
             tags: args.tag.clone(),
             need: job.need.or(args.need),

@@ -112,6 +112,17 @@ fn people_see_who_is_waited_for_and_whose_launches_are_held() {
 }
 
 #[test]
+fn people_see_who_has_a_part_of_the_multiprocessors() {
+    let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+    assert!(!text(&view, Width::Wide).contains("SMs"));
+    view.tasks[0].multiprocessors_percent = Some(25);
+    let said = text(&view, Width::Wide);
+    assert!(said.contains("1.5 s  25%  va.cu:main"), "{said}");
+    assert!(said.contains("2.0 h    -  grow"), "{said}");
+    assert!(!text(&view, Width::Narrow).contains("SMs"));
+}
+
+#[test]
 fn people_see_whose_the_time_of_a_gpu_is() {
     let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
     view.tasks[0].share = Some(126);

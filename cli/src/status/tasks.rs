@@ -51,6 +51,9 @@ pub(super) fn tasks(tasks: &[TaskView], width: Width) -> Table {
         if_any(numbers("ends in", |task| due_of(task).1), has_deadline),
         if_any(numbers("speed", speed_of), |task| task.speed.is_some()),
         if_any(numbers("share", share_of), |task| task.share.is_some()),
+        if_any(numbers("SMs", multiprocessors_of), |task| {
+            task.multiprocessors_percent.is_some()
+        }),
         if_any(numbers("p50", |task| latency_of(task)[0].clone()), has_latency),
         if_any(numbers("p99", |task| latency_of(task)[1].clone()), has_latency),
         if_any(words("note", note_of), |task| !task.lacks.is_empty()),
@@ -131,6 +134,11 @@ fn share_of(task: &TaskView) -> String {
         Some(due) => format!("{} of {}", percent(share), percent(due)),
         None => percent(share),
     }
+}
+
+fn multiprocessors_of(task: &TaskView) -> String {
+    let percent = task.multiprocessors_percent;
+    percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))
 }
 
 fn latency_of(task: &TaskView) -> [String; 2] {

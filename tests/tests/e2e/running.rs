@@ -45,6 +45,29 @@ fn a_whole_process_sees_the_gpu_it_was_granted() {
 }
 
 #[test]
+fn a_share_that_cannot_hold_starts_nothing() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let reason = ["25% holds by MPS, and mgbd runs without it", "leave --share away"];
+    run(&mut node.mgb(&["run", "--share", "25%", "echo", "started"])).failure(&reason);
+    run(node.mgb(&["run", "echo", "started"]).env("MGB_SHARE", "25%")).failure(&reason);
+    // All of a GPU is no bound.
+    let said = run(&mut node.mgb(&["run", "--share", "100", "sh", "-c", "echo $MGB_SHARE"])).success();
+    assert_eq!(said, "100%\n");
+    run(&mut node.mgb(&["run", "--share", "0", "true"])).failure(&["no percentage from 1 to 100"]);
+    let jobs = node.write("jobs.txt", "share=half true\n");
+    let listed = ["batch", jobs.to_str().expect("paths of tests are UTF-8")];
+    run(&mut node.mgb(&listed)).failure(&["share=half is no percentage"]);
+    // A program that was started without `mgb run` says that it is not heeded.
+    let vecadd = built::program("vecadd");
+    let mut program = node.command(&vecadd, &["1000"]);
+    let ended = run(program.env("MGB", "require").env("MGB_SHARE", "25%"));
+    assert!(
+        ended.code() == 0 && ended.stderr.contains("MGB_SHARE is not heeded"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn a_whole_process_keeps_its_room_until_it_ends() {
     let node = PrivateNode::start("1x64MiB", "mgb");
     let go = node.folder().join("go");

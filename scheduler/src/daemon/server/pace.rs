@@ -126,6 +126,10 @@ impl Server {
                 (false, false) => None,
             };
             task.latency = client.bursts().filter(|_| task.class == Class::Latency);
+            let joined = program.joined.filter(|joined| !joined.is_outside);
+            task.multiprocessors_percent = joined
+                .and_then(|joined| joined.percentage)
+                .filter(|percent| *percent < 100);
             task.paused_ms = client.held().as_millis() as u64;
             task.speed = self.paces.speed_of(client.id).map(|part| (part * 1000.0) as u32);
         }

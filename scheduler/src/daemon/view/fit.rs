@@ -132,6 +132,7 @@ mod tests {
             lacks: Vec::new(),
             pace: None,
             latency: None,
+            multiprocessors_percent: None,
             paused_ms: 0,
             speed: None,
             deadline_ms: None,
