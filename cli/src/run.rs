@@ -51,7 +51,7 @@ pub struct Args {
     latency: bool,
     /// The program's kernels have at most this percentage of each GPU's multiprocessors (such as 25%), whoever else is
     /// there. It holds by MPS.
-    #[arg(long, value_name = "PERCENT", env = mps::SHARE, hide_env = true, value_parser = mps::parse_share)]
+    #[arg(long, value_name = "PERCENT", value_parser = mps::parse_share)]
     share: Option<u32>,
     /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that
     /// the clock shows, such as 18:30. It orders what waits under --queue edf and laxity. What is expected is
@@ -144,7 +144,8 @@ fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result
     if args.latency {
         command.env(mgb_probe::CLASS, Class::Latency.name());
     }
-    if let Some(share) = args.share {
+    let share = share(args)?;
+    if let Some(share) = share {
         command.env(mps::SHARE, format!("{share}%"));
     }
     if std::env::var_os("MGB").is_some_and(|value| value == "off") {
@@ -153,10 +154,13 @@ fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result
     let start = Start::shared(&prefix, &machine, args.policy, args.queue);
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
-    if let Some(share) = args.share.filter(|share| *share < 100)
+    if let Some(share) = share.filter(|share| *share < 100)
         && let Some(why) = mps::why_no_share(observer.hello(), program)
     {
-        bail!("--share {share}% holds by MPS, and {why}: leave --share away to run it without");
+        bail!(
+            "a share of {share}% holds by MPS, and {why}: leave --share ({}) away to run it without",
+            mps::SHARE
+        );
     }
     // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes
     // when the program replaces mgb, the pid stays.
@@ -221,6 +225,16 @@ fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result
     }
     confine(command, client.hello(), &grants)?;
     Ok(Prepared::Ready)
+}
+
+/// The share that the command line names, or else the environment.
+fn share(args: &Args) -> anyhow::Result<Option<u32>> {
+    let of_environment = || {
+        let text = std::env::var_os(mps::SHARE).filter(|text| !text.is_empty())?;
+        Some(mps::parse_share(&text.to_string_lossy()))
+    };
+    let share = args.share.map(Ok).or_else(of_environment).transpose();
+    share.map_err(|why| anyhow!("{}: {why}", mps::SHARE))
 }
 
 /// What is expected of the program, which starts now unless that is a reason not to.

@@ -47,9 +47,11 @@ fn a_whole_process_sees_the_gpu_it_was_granted() {
 #[test]
 fn a_share_that_cannot_hold_starts_nothing() {
     let node = PrivateNode::start("1x64MiB", "mgb");
-    let reason = ["25% holds by MPS, and mgbd runs without it", "leave --share away"];
+    let reason = ["25% holds by MPS, and mgbd runs without it", "leave --share"];
     run(&mut node.mgb(&["run", "--share", "25%", "echo", "started"])).failure(&reason);
     run(node.mgb(&["run", "echo", "started"]).env("MGB_SHARE", "25%")).failure(&reason);
+    run(node.mgb(&["run", "true"]).env("MGB_SHARE", "")).success();
+    run(node.mgb(&["run", "true"]).env("MGB_SHARE", "half")).failure(&["MGB_SHARE: half is no percentage"]);
     // All of a GPU is no bound.
     let said = run(&mut node.mgb(&["run", "--share", "100", "sh", "-c", "echo $MGB_SHARE"])).success();
     assert_eq!(said, "100%\n");
