@@ -11,6 +11,7 @@ import collections
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -68,11 +69,17 @@ def play(stage):
     print(f"nightly: {stage.name}: {stage.shows} ({log.relative_to(ROOT)})", flush=True)
     began = time.monotonic()
     with log.open("w") as output:
+        make = subprocess.Popen(["make", *stage.targets], cwd=ROOT, env=SETTINGS | os.environ, stdin=subprocess.DEVNULL,
+                                stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            code = subprocess.run(["make", *stage.targets], cwd=ROOT, env=SETTINGS | os.environ, stdin=subprocess.DEVNULL,
-                                  stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT_S).returncode
+            code = make.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             code = None
+        finally:
+            # Whatever it has started ends with it, also where ctrl-c ends this.
+            if make.poll() is None:
+                os.killpg(make.pid, signal.SIGKILL)
+                make.wait()
     seconds = time.monotonic() - began
     lines = log.read_text(errors="replace").splitlines()
     if code != 0:

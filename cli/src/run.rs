@@ -262,15 +262,11 @@ fn run_number(program: &Path, args: &Args) -> u64 {
     let file = std::fs::metadata(program).ok();
     let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
     let mut hasher = DefaultHasher::new();
-    (
-        program,
-        file,
-        &args.command[1..],
-        args.need,
-        args.gpus,
-        args.share,
-    )
-        .hash(&mut hasher);
+    (program, file, &args.command[1..], args.need, args.gpus).hash(&mut hasher);
+    // What was remembered before there were shares still holds.
+    if let Some(share) = args.share {
+        share.hash(&mut hasher);
+    }
     hasher.finish()
 }
 
