@@ -196,8 +196,8 @@ fn csv(rows: &[Row]) -> String {
     head.to_owned() + &rows.iter().map(line).collect::<String>()
 }
 
-/// A field as RFC 4180 has it. Programs choose their labels, and a spreadsheet takes what begins with these characters for
-/// a formula: an apostrophe before it has it shown as text.
+/// A field as RFC 4180 has it. Programs choose their labels, and a spreadsheet takes what begins with these
+/// characters for a formula: an apostrophe before it has it shown as text.
 fn quoted(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t']) {
         "'"

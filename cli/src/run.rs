@@ -49,8 +49,8 @@ pub struct Args {
     /// Somebody waits for what the program computes: its work goes before that of batch programs.
     #[arg(long)]
     latency: bool,
-    /// The program's kernels have at most this percentage of each GPU's multiprocessors (such as 25%), whoever else is
-    /// there. It holds by MPS.
+    /// The program's kernels have at most this percentage of each GPU's multiprocessors (such as 25%),
+    /// whoever else is there. It holds by MPS.
     #[arg(long, value_name = "PERCENT", value_parser = mps::parse_share)]
     share: Option<u32>,
     /// When the program is to have ended: in a span of time such as 90s or 1h30m, or at the next time that
@@ -173,7 +173,8 @@ fn prepare(args: &Args, program: &Path, command: &mut Command) -> anyhow::Result
         );
     }
     let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
-    let prospect = expect(args, program, &job, &client);
+    let run = run_number(program, args, share);
+    let prospect = expect(args, run, &job, &client);
     if let Some(deadline) = args.deadline {
         let said = prospect.sentence(deadline.left());
         if args.or_refuse && prospect.is_missed() {
@@ -238,11 +239,10 @@ fn share(args: &Args) -> anyhow::Result<Option<u32>> {
 }
 
 /// What is expected of the program, which starts now unless that is a reason not to.
-fn expect(args: &Args, program: &Path, job: &str, client: &Client) -> Prospect {
+fn expect(args: &Args, run: u64, job: &str, client: &Client) -> Prospect {
     let Some(job) = mgb_probe::job_number(job) else {
         return Prospect::Unknown;
     };
-    let run = run_number(program, args);
     let ask = |starts| {
         let expected = client.expect(job, run, process_need(args), starts);
         // An mgbd that cannot say it is no reason not to start a program.
@@ -256,15 +256,15 @@ fn expect(args: &Args, program: &Path, job: &str, client: &Client) -> Prospect {
     prospect
 }
 
-/// The number by which mgbd knows the program with its arguments and its need: another one once its file
-/// changes.
-fn run_number(program: &Path, args: &Args) -> u64 {
+/// The number by which mgbd knows the program with its arguments, its need and its share: another one once its
+/// file changes.
+fn run_number(program: &Path, args: &Args, share: Option<u32>) -> u64 {
     let file = std::fs::metadata(program).ok();
     let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
     let mut hasher = DefaultHasher::new();
     (program, file, &args.command[1..], args.need, args.gpus).hash(&mut hasher);
     // What was remembered before there were shares still holds.
-    if let Some(share) = args.share {
+    if let Some(share) = share {
         share.hash(&mut hasher);
     }
     hasher.finish()

@@ -24,7 +24,8 @@ pub const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
 /// How it says the percentage of the multiprocessors that a client has at most.
 pub const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-/// What `mgb run --share` says: the percentage of the multiprocessors that the program has at most, such as `25%`.
+/// What `mgb run --share` says: the percentage of the multiprocessors that the program has at most, such as
+/// `25%`.
 pub const SHARE: &str = "MGB_SHARE";
 /// No folder, so that the driver finds no MPS there, nor another one in its usual place.
 pub const NO_PIPE: &str = "/dev/null";
@@ -64,7 +65,8 @@ pub fn folder<'a>(pipe: Option<&'a str>, outside: Option<&str>) -> Option<&'a st
 /// # Errors
 /// What is wrong with it.
 pub fn parse_share(text: &str) -> Result<u32, String> {
-    let number = text.trim().trim_end_matches('%').parse().ok();
+    let text = text.trim();
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| (1..=100).contains(percent))
         .ok_or_else(|| format!("{text} is no percentage from 1 to 100, such as 25%"))
@@ -91,8 +93,7 @@ pub fn variables(
     };
     let client = hello.mps_client;
     let share = own(SHARE).and_then(|share| parse_share(share.to_str()?).ok());
-    // A percentage that is no number the driver does not take either.
-    let own = own(PERCENTAGE).and_then(|own| own.to_str()?.trim().parse::<f64>().ok());
+    let own = own(PERCENTAGE).and_then(|own| percentage(own.to_str()?));
     let least = |most: u32| own.is_none_or(|own| own > f64::from(most)).then_some(most);
     let most = client.percentage.into_iter().chain(share).min();
     [
@@ -105,12 +106,18 @@ pub fn variables(
     .collect()
 }
 
-/// Tells mgbd how the process joins MPS, and people where its share holds nothing: called once its environment is as the
-/// driver is to find it.
+/// A percentage as the driver takes it: with any other it gives all multiprocessors.
+fn percentage(text: &str) -> Option<f64> {
+    let number = text.trim().parse::<f64>().ok();
+    number.filter(|number| *number > 0.0 && *number <= 100.0)
+}
+
+/// Tells mgbd how the process joins MPS, and people where its share holds nothing: called once its
+/// environment is as the driver is to find it.
 pub fn tell(client: &Client) {
     if let Some(share) = std::env::var_os(SHARE).filter(|share| !share.is_empty()) {
         let why = match share.to_str().map(parse_share) {
-            Some(Ok(_)) if is_used(client.hello()) => None,
+            Some(Ok(percent)) if percent == 100 || is_used(client.hello()) => None,
             Some(Ok(_)) => Some("the program is in no MPS, by which it would hold".to_owned()),
             Some(Err(why)) => Some(why),
             None => Some("it is no percentage".to_owned()),
@@ -122,11 +129,14 @@ pub fn tell(client: &Client) {
     if client.hello().mps_pipe.is_none() {
         return;
     }
-    let number = |name| std::env::var(name).ok()?.trim().parse::<f64>().ok();
-    let (percentage, given) = (number(PERCENTAGE), client.mps_client().percentage);
+    let priority = std::env::var(PRIORITY)
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let percentage = std::env::var(PERCENTAGE).ok().and_then(|text| percentage(&text));
+    let given = client.mps_client().percentage;
     client.published().joins_mps(JoinedMps {
         is_outside: why_outside().is_some(),
-        priority: number(PRIORITY).map(|number| number as u8),
+        priority,
         percentage: percentage.map(|number| number as u8),
         is_own: percentage.is_some_and(|own| given.is_none_or(|given| own < f64::from(given))),
     });
@@ -271,7 +281,10 @@ mod tests {
         assert_eq!(given(None), ["/run/mps", "1", "90"]);
         assert_eq!(given(Some("95.5")), ["/run/mps", "1", "90"]);
         assert_eq!(given(Some("30")), ["/run/mps", "1"]);
-        assert_eq!(given(Some("most")), ["/run/mps", "1", "90"]);
+        // With these the driver would give it all multiprocessors.
+        for none in ["most", "0", "-5", "1000", "NaN"] {
+            assert_eq!(given(Some(none)), ["/run/mps", "1", "90"], "{none}");
+        }
         assert_eq!(variables(&hello(MpsClient::default()), None, |_| None).len(), 1);
         // The least of mgbd's, the program's own and its share.
         let shared = |mps_client, own: Option<&str>, share: &str| {
@@ -297,7 +310,7 @@ mod tests {
     #[test]
     fn a_share_is_a_percentage() {
         assert_eq!((parse_share("25%"), parse_share(" 100 ")), (Ok(25), Ok(100)));
-        for wrong in ["", "0", "101%", "-5", "a quarter", "0.25"] {
+        for wrong in ["", "0", "101%", "-5", "25%%", "a quarter", "0.25"] {
             assert!(parse_share(wrong).is_err(), "{wrong}");
         }
     }

@@ -44,8 +44,8 @@ use crate::stop::StopSignals;
 /// need=SIZE: its process is one task of that size (see mgb run --need); with gpus=COUNT: it is placed on so many GPUs as
 /// one (see mgb run --gpus); with deadline=TIME: when it is to have ended, such as 90s from the start of the
 /// batch, or 18:30 (see mgb run --deadline); with class=latency: it goes before others (see mgb run
-/// --latency); with share=PERCENT: it has at most that part of each GPU's multiprocessors (see mgb run --share); and
-/// with NAME=VALUE, which sets a variable of the job's environment. Every program is looked
+/// --latency); with share=PERCENT: it has at most that part of each GPU's multiprocessors (see mgb run
+/// --share); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked
 /// for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -94,8 +94,8 @@ pub struct TaskView {
     /// Of a latency program: how long it took from its first launch until it had synchronised, as it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Bursts>,
-    /// The percentage of the GPU's multiprocessors that its process has at most, as it was told to MPS; `None`: all of
-    /// them.
+    /// The percentage of the GPU's multiprocessors that its process has at most, as it was told to MPS.
+    /// `None`: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiprocessors_percent: Option<u8>,
     /// Milliseconds for which its process says that launches of its were held, for programs that others wait

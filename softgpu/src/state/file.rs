@@ -111,7 +111,8 @@ fn is_nobodys(uid: u32) -> bool {
     !has_all_users && read("/proc/sys/kernel/overflowuid").trim() == uid.to_string()
 }
 
-/// Whether all users may make files in a folder that others may not remove: one that is sticky and writable for all.
+/// Whether all users may make files in a folder that others may not remove: one that is sticky and writable
+/// for all.
 fn is_for_everybodys_files(folder: Option<&Path>) -> bool {
     let named = folder.filter(|folder| !folder.as_os_str().is_empty());
     let metadata = std::fs::metadata(named.unwrap_or(Path::new(".")));

@@ -100,8 +100,8 @@ fn where_nobody_has_a_number_mgbd_takes_nobody_for_its_user() {
     assert!(ended.stderr.contains("leaves users out"), "{ended:?}");
 }
 
-/// The node's root has no number in a container's user namespace. Neither has a user who makes a file in `/tmp` for
-/// containers to find.
+/// The node's root has no number in a container's user namespace. Neither has a user who makes a file in
+/// `/tmp` for containers to find.
 #[test]
 fn state_of_a_user_without_a_number_is_not_taken_from_a_folder_for_all() {
     let Some(shared) = SharedNode::start("1x64MiB", &["--serve", "all"]) else {

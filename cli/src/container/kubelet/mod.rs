@@ -31,9 +31,9 @@ const RESOURCE: &str = "mgb.dev/gpu-memory-gib";
 
 const HELP: &str = "\
 Run it on each node as root, beside mgbd, after `mgb container cdi --output /etc/cdi/mgb.json`. A pod that \
-asks for `mgb.dev/gpu-memory-gib: 8` is put where 8 GiB of GPU memory are left, and its container gets the devices of \
---cdi-device; its program starts by `mgb run`. The number is a promise of the pod: mgbd admits, evicts and moves \
-its programs by what they take. docs/CONTAINERS.md has the set-up.
+asks for `mgb.dev/gpu-memory-gib: 8` is put where 8 GiB of GPU memory are left, and its container gets the \
+devices of --cdi-device; its program starts by `mgb run`. The number is a promise of the pod: mgbd admits, \
+evicts and moves its programs by what they take. docs/CONTAINERS.md has the set-up.
 
 Exit code: 0 once it is ended by a signal, 2 for a mistake in the options, 3 if it cannot run.";
 
