@@ -256,8 +256,8 @@ fn expect(args: &Args, run: u64, job: &str, client: &Client) -> Prospect {
     prospect
 }
 
-/// The number by which mgbd knows the program with its arguments, its need and its share: another one once its
-/// file changes.
+/// The number by which mgbd knows the program with its arguments, its need and its share: another one once
+/// its file changes.
 fn run_number(program: &Path, args: &Args, share: Option<u32>) -> u64 {
     let file = std::fs::metadata(program).ok();
     let file = file.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
