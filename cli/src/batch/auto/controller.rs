@@ -29,6 +29,8 @@ const WINDOW: usize = 8;
 const WORTH: f64 = 1.03;
 /// For how many windows a limit found that way holds, until more are tried again.
 const HOLD: u32 = 4;
+/// Without a sample for so long nobody knows how many jobs ran meanwhile.
+const GAP: Duration = Duration::from_secs(1);
 
 /// The node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +78,17 @@ struct Window {
     finished: usize,
     /// Jobs times seconds since.
     job_seconds: f64,
+}
+
+impl Window {
+    fn begin(sample: &NodeSample) -> Self {
+        Self {
+            began: sample.at,
+            running: sample.running,
+            finished: sample.finished,
+            job_seconds: 0.0,
+        }
+    }
 }
 
 /// Follows a node.
@@ -150,6 +163,10 @@ impl Controller {
         self.last = sample.at;
         let weight = 1.0 - (-passed / SMOOTHING).exp();
         self.gpus_used += weight * (sample.gpus_used - self.gpus_used);
+        if passed > GAP.as_secs_f64() {
+            self.window = Window::begin(sample);
+            return;
+        }
         self.window.job_seconds += passed * sample.running as f64;
         let finished = sample.finished.saturating_sub(self.window.finished);
         let seconds = sample.at.saturating_sub(self.window.began).as_secs_f64();
@@ -161,17 +178,12 @@ impl Controller {
             running: self.window.job_seconds / seconds,
             per_second: finished as f64 / seconds,
         };
-        self.window = Window {
-            began: sample.at,
-            running: sample.running,
-            finished: sample.finished,
-            job_seconds: 0.0,
-        };
-        self.judge(level);
+        self.window = Window::begin(sample);
+        self.judge(level, sample.gpus);
     }
 
     /// Compares a window with the best so far.
-    fn judge(&mut self, level: Level) {
+    fn judge(&mut self, level: Level, gpus: usize) {
         self.limit = self
             .limit
             .and_then(|(limit, windows)| Some((limit, windows.checked_sub(1)?)));
@@ -181,7 +193,10 @@ impl Controller {
             Some(best)
                 if level.running > 1.25 * best.running && level.per_second < WORTH * best.per_second =>
             {
-                self.limit = Some((best.running.ceil() as usize, HOLD));
+                // Jobs that end between two samples leave an average of nearly none. Where none may run no
+                // window ends either, and a limit of none would hold for ever.
+                let least = gpus.max(1);
+                self.limit = Some(((best.running.ceil() as usize).max(least), HOLD));
                 // Later windows are compared with what comes now.
                 self.best = None;
             }

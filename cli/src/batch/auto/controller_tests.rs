@@ -24,7 +24,8 @@ fn idle(at_ms: u64, running: usize) -> NodeSample {
 fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -> NodeSample) -> usize {
     let mut running = 4;
     for tick in 0..seconds * 10 {
-        running = controller.wanted(&sample(tick * 100, running)).max(1);
+        running = controller.wanted(&sample(tick * 100, running));
+        assert!(running > 0, "nothing would ever run");
     }
     running
 }
@@ -164,4 +165,46 @@ fn throughput_that_rises_does_not_stop_it() {
         running = controller.wanted(&sample);
     }
     assert!(running > 150, "{running}");
+}
+
+/// Jobs so short that hardly a sample sees one run.
+#[test]
+fn a_number_of_jobs_that_nobody_saw_run_is_no_limit() {
+    let mut controller = Controller::new(1);
+    let sample = |at_ms, running, finished| NodeSample {
+        finished,
+        gpus: 1,
+        ..idle(at_ms, running)
+    };
+    assert!(controller.wanted(&sample(0, 0, 0)) > 0);
+    // A window in which none was seen,
+    assert!(controller.wanted(&sample(500, 0, 20)) > 0);
+    // and one of fewer jobs a second in which some were.
+    for tick in 1..40 {
+        assert!(controller.wanted(&sample(500 + tick * 100, 1, 20 + tick as usize / 4)) > 0);
+    }
+    for tick in 0..100 {
+        assert!(
+            controller.wanted(&sample(4500 + tick * 100, 0, 30)) > 0,
+            "none for ever"
+        );
+    }
+}
+
+/// The queue looks at no node for seconds after its disk has failed, and jobs end meanwhile.
+#[test]
+fn what_happened_while_nobody_looked_is_not_measured() {
+    let mut controller = Controller::new(1);
+    let sample = |at_ms, running, finished| NodeSample {
+        finished,
+        gpus: 1,
+        ..idle(at_ms, running)
+    };
+    controller.wanted(&sample(0, 4, 0));
+    controller.wanted(&sample(5000, 0, 20));
+    assert!(controller.best.is_none(), "{controller:?}");
+    assert_eq!(
+        (controller.window.finished, controller.window.job_seconds),
+        (20, 0.0)
+    );
 }
