@@ -25,6 +25,33 @@ pub struct Report {
     /// What makes the process open: each of its devices then stays on one GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_reasons: Vec<Reason>,
+    /// How its kernels can be run in parts, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelReport>,
+}
+
+/// A kernel, and how it can be run in parts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// Its name, demangled.
+    pub kernel: String,
+    /// In which way.
+    pub parts: KernelParts,
+    /// What keeps it from having a twin; empty where it has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+}
+
+/// How a kernel can be run in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelParts {
+    /// By its twin: block by block.
+    Twin,
+    /// By launches of some of its blocks each.
+    Slices,
+    /// As a whole only.
+    Whole,
 }
 
 /// A task: unit tasks merged because they share memory objects.
@@ -128,6 +155,34 @@ pub enum ReasonCode {
     Alone,
     /// Its ops are called while different devices of the program are current.
     SeveralDevices,
+    /// The kernel synchronises all blocks of the grid: it cannot be run in parts.
+    GridBarrier,
+    /// The kernel's blocks form clusters.
+    Cluster,
+    /// The kernel leaves a loop only by what other blocks write.
+    WaitsForBlocks,
+    /// The kernel calls functions that are not known.
+    UnknownCallee,
+    /// The kernel launches kernels.
+    LaunchesKernels,
+    /// The kernel says itself when the kernel behind it may begin.
+    ProgrammaticDependence,
+    /// Assembly in the kernel reads the index of its block.
+    BlockIndexInAssembly,
+    /// The kernel ends threads other than by returning.
+    ThreadExit,
+    /// The kernel has a barrier that some threads may skip, and at which nobody can vote for them.
+    BarrierApart,
+    /// Lanes of a warp work together after some may have returned.
+    WarpAfterExit,
+    /// The kernel copies or computes beside its threads.
+    Asynchronous,
+    /// The kernel asks how much shared memory it has, or uses all that there is.
+    SharedMemory,
+    /// The kernel takes memory on its stack whose size only shows as it runs.
+    VariableStack,
+    /// The kernel is compiled for a GPU before sm_70.
+    OldArchitecture,
     /// A reason of a later version.
     #[serde(other)]
     Other,
@@ -135,7 +190,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [ReasonCode; 17] = [
+    pub const ALL: [ReasonCode; 31] = [
         ReasonCode::NoDominatingPoint,
         ReasonCode::NeedUndefined,
         ReasonCode::UnknownObject,
@@ -152,6 +207,20 @@ impl ReasonCode {
         ReasonCode::Anchored,
         ReasonCode::Alone,
         ReasonCode::SeveralDevices,
+        ReasonCode::GridBarrier,
+        ReasonCode::Cluster,
+        ReasonCode::WaitsForBlocks,
+        ReasonCode::UnknownCallee,
+        ReasonCode::LaunchesKernels,
+        ReasonCode::ProgrammaticDependence,
+        ReasonCode::BlockIndexInAssembly,
+        ReasonCode::ThreadExit,
+        ReasonCode::BarrierApart,
+        ReasonCode::WarpAfterExit,
+        ReasonCode::Asynchronous,
+        ReasonCode::SharedMemory,
+        ReasonCode::VariableStack,
+        ReasonCode::OldArchitecture,
         ReasonCode::Other,
     ];
 }

@@ -1,8 +1,8 @@
 //! The report's JSON: what the pass writes is what `mgb explain` reads.
 
 use mgb_catalogue::report::{
-    NeedFormulas, ObjectReport, OpReport, ReadError, Reason, ReasonCode, Report, SourceLocation, TaskKind,
-    TaskReport, parse_all,
+    KernelParts, KernelReport, NeedFormulas, ObjectReport, OpReport, ReadError, Reason, ReasonCode, Report,
+    SourceLocation, TaskKind, TaskReport, parse_all,
 };
 
 fn sample() -> Report {
@@ -62,6 +62,15 @@ fn sample() -> Report {
             text: "calls cuInit".into(),
             at: None,
         }],
+        kernels: vec![KernelReport {
+            kernel: "add(float*)".into(),
+            parts: KernelParts::Slices,
+            reasons: vec![Reason {
+                code: ReasonCode::BarrierApart,
+                text: "the kernel has a barrier".into(),
+                at: None,
+            }],
+        }],
     }
 }
 
@@ -82,6 +91,8 @@ fn the_written_form_stays() {
     assert_eq!(value["tasks"][0]["ops"][1]["line"], 20);
     assert_eq!(value["tasks"][1]["reasons"][0]["code"], "no-dominating-point");
     assert_eq!(value["tasks"][1]["reasons"][0]["line"], 40);
+    assert_eq!(value["kernels"][0]["parts"], "slices");
+    assert_eq!(value["kernels"][0]["reasons"][0]["code"], "barrier-apart");
     assert_eq!(ReasonCode::NoDominatingPoint.to_string(), "no-dominating-point");
 }
 

@@ -36,6 +36,7 @@ mod measure;
 mod metrics;
 mod nvcc;
 mod parallel;
+mod parts;
 mod policy;
 mod program;
 mod queue;

@@ -55,6 +55,7 @@ mod task;
 mod task_binding;
 mod thread;
 mod trace_line;
+mod twins;
 mod unite;
 mod visible;
 

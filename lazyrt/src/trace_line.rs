@@ -4,6 +4,7 @@
 use mgb_core::{mps, pace, swaps, work};
 use mgb_probe::trace::{LazyRecord, Stretch, TaskLocation, TaskTrace, TraceLine, is_wanted};
 
+use crate::ops::parts;
 use crate::state::{self, ProcessState};
 use crate::task::{Span, Task};
 use crate::{foreign_cuda, session};
@@ -51,6 +52,7 @@ fn write(state: &mut ProcessState) {
     }
     line.lazy_record = lazy_record;
     line.swapped = swaps::total();
+    line.parted = parts::total();
     line.gpu_times = work::gpu_times();
     line.append();
 }

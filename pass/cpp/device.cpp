@@ -11,6 +11,7 @@
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm-c/Core.h"
@@ -81,6 +82,51 @@ void mgb_end_at(LLVMValueRef Call, LLVMBasicBlockRef Final) {
   changeToUnreachable(At);
   Block->getTerminator()->eraseFromParent();
   IRBuilder<>(Block).CreateBr(unwrap(Final));
+}
+
+LLVMValueRef mgb_replicate(LLVMValueRef Fn, const char *Name, LLVMTypeRef *Extra, unsigned Count) {
+  auto *Old = cast<Function>(unwrap(Fn));
+  auto *Type = Old->getFunctionType();
+  SmallVector<llvm::Type *> Parameters(Type->params());
+  for (unsigned At = 0; At < Count; ++At)
+    Parameters.push_back(unwrap(Extra[At]));
+  auto *New = Function::Create(FunctionType::get(Type->getReturnType(), Parameters, false), Old->getLinkage(),
+                               Old->getAddressSpace(), Name, Old->getParent());
+  ValueToValueMapTy Map;
+  auto To = New->arg_begin();
+  for (Argument &From : Old->args()) {
+    To->setName(From.getName());
+    Map[&From] = &*To++;
+  }
+  SmallVector<ReturnInst *, 8> Returns;
+  CloneFunctionInto(New, Old, Map, CloneFunctionChangeType::LocalChangesOnly, Returns);
+  // A copy in a group of the old name would be dropped with that.
+  if (Old->hasComdat())
+    New->setComdat(Old->getParent()->getOrInsertComdat(Name));
+  return wrap(New);
+}
+
+void mgb_scope_to_gpu(LLVMValueRef Atomic) {
+  auto *Operation = cast<AtomicRMWInst>(unwrap(Atomic));
+  Operation->setSyncScopeID(Operation->getContext().getOrInsertSyncScopeID("device"));
+}
+
+void mgb_extend_call(LLVMValueRef Call, LLVMValueRef Callee, LLVMValueRef *Extra, unsigned Count) {
+  auto *Old = cast<CallInst>(unwrap(Call));
+  auto *To = cast<Function>(unwrap(Callee));
+  SmallVector<Value *> Arguments(Old->args());
+  for (unsigned At = 0; At < Count; ++At)
+    Arguments.push_back(unwrap(Extra[At]));
+  SmallVector<OperandBundleDef, 1> Bundles;
+  Old->getOperandBundlesAsDefs(Bundles);
+  auto *New = CallInst::Create(To->getFunctionType(), To, Arguments, Bundles, "", Old->getIterator());
+  New->takeName(Old);
+  New->setCallingConv(Old->getCallingConv());
+  New->setAttributes(Old->getAttributes());
+  New->copyMetadata(*Old);
+  New->setDebugLoc(Old->getDebugLoc());
+  Old->replaceAllUsesWith(New);
+  Old->eraseFromParent();
 }
 
 } // extern "C"

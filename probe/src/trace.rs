@@ -48,10 +48,21 @@ pub struct TraceLine {
     pub lazy_record: Option<LazyRecord>,
     /// What left its GPUs for the host and came back, in total; none if nothing did.
     pub swapped: Option<Swapped>,
+    /// What kernels it ran in parts; none if it ran none so.
+    pub parted: Option<Parted>,
     /// What it did not get, or that its GPU failed: the first of each kind.
     pub failures: Vec<ProcessFailure>,
     /// Whose the time of its GPUs was.
     pub gpu_times: Vec<GpuTimeTrace>,
+}
+
+/// Kernels that were run in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Parted {
+    /// Launches of such kernels,
+    pub launches: u64,
+    /// and in how many parts they were run in all.
+    pub parts: u64,
 }
 
 /// Whose a GPU's time was since the process came to it, as mgbd has sampled. Nanoseconds.
@@ -170,6 +181,7 @@ impl TraceLine {
             tasks,
             lazy_record: None,
             swapped: None,
+            parted: None,
             failures: failures::noted(),
             gpu_times: Vec::new(),
         }

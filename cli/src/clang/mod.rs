@@ -36,7 +36,7 @@ use tempfile::TempDir;
 use translate::{Parts, translate};
 
 use crate::cuda::Cuda;
-use crate::legacy;
+use crate::{legacy, parts};
 
 pub use spawn::{exit_as, output};
 
@@ -45,6 +45,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> CommandResult {
     let clang = tools::find_clang().code(exit::NODE)?;
     let mut words = response::expand(arguments);
     legacy::take(&mut words);
+    parts::take(&mut words);
     if std::env::var_os(gcc::VARIABLE).is_some() {
         words = gcc::for_clang(words);
     }

@@ -28,6 +28,15 @@ fn module(text: &mut String, report: &Report) {
         text.push('\n');
         print_task(text, task);
     }
+    if !report.kernels.is_empty() {
+        text.push('\n');
+    }
+    for kernel in &report.kernels {
+        let _ = writeln!(text, "kernel {}, {}", kernel.kernel, words::parts(kernel));
+        for reason in &kernel.reasons {
+            let _ = writeln!(text, "  why     {}", words::because(reason));
+        }
+    }
 }
 
 fn print_task(text: &mut String, task: &TaskReport) {

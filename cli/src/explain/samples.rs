@@ -9,7 +9,10 @@ const STATIC: &str = r#"{"version":1,"source":"va.cu","tasks":[{"id":1,"function
     "objects":[{"id":1,"name":"da","bytes":"4 * n"},{"id":2,"name":"","bytes":"4 * n"}],
     "need":{"peak":"2 * (4 * n)","grid":"(n + 255) / 256","block":"256","shared":"0"},
     "begin":{"line":12},"ends":[{"line":20},{"line":8,"file":"check.h"}],
-    "movable":{"movable":true}}]}
+    "movable":{"movable":true}}],
+    "kernels":[{"kernel":"add(float const*, float*, int)","parts":"twin"},
+               {"kernel":"scan(int*)","parts":"whole",
+                "reasons":[{"code":"waits-for-blocks","text":"the kernel leaves a loop only by what other blocks write"}]}]}
 "#;
 const LAZY: &str = r#"{"version":1,"source":"run.cu","tasks":[{"id":1,"function":"run()","kind":"lazy",
     "reasons":[{"code":"allocated-elsewhere","text":"`state.data` is allocated in init()","line":30}],

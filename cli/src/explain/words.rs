@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use mgb_catalogue::report::{ObjectReport, OpReport, Reason, Report, SourceLocation, TaskKind, TaskReport};
+use mgb_catalogue::report::{
+    KernelParts, KernelReport, ObjectReport, OpReport, Reason, Report, SourceLocation, TaskKind, TaskReport,
+};
 use mgb_command::table::plural;
 
 /// The file, and how many of its tasks are of which kind.
@@ -23,6 +25,15 @@ pub fn whole_module(reason: &Reason) -> String {
         "the process is open, and each of its devices stays on one GPU: {}",
         because(reason)
     )
+}
+
+/// How a kernel can be run in parts.
+pub fn parts(kernel: &KernelReport) -> &'static str {
+    match kernel.parts {
+        KernelParts::Twin => "in parts: its twin stops between two blocks",
+        KernelParts::Slices => "in slices: it has no twin, but launches of some of its blocks each are right",
+        KernelParts::Whole => "as a whole only",
+    }
 }
 
 /// When a task is bound.

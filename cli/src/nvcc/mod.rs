@@ -34,13 +34,14 @@ use translate::{CompilePlan, Toolkit};
 
 use crate::clang::{self, response};
 use crate::cuda::Cuda;
-use crate::legacy;
+use crate::{legacy, parts};
 
 pub use keep::path;
 
 /// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
 pub fn run(mut arguments: Vec<OsString>) -> CommandResult {
     legacy::take(&mut arguments);
+    parts::take(&mut arguments);
     if keep::is_wanted(&arguments) {
         return if preprocess::is_wanted(&arguments) {
             preprocess::run(arguments)

@@ -21,7 +21,7 @@ const ROOM: [u64; 4] = [GRANULE, 8 * GRANULE, 64 * GRANULE, 512 * GRANULE];
 /// Makes a call again that failed natively for lack of memory, with room for what the driver takes beside the
 /// task; its answer. The caller is outside the gate and holds no lock.
 #[cold]
-pub fn again(key: impl Fn() -> Key, call: impl Fn() -> Answer) -> Answer {
+pub fn again(key: impl Fn() -> Key, mut call: impl FnMut() -> Answer) -> Answer {
     // Granules that this program keeps mapped are the driver's first.
     mapping::release_spares();
     for bytes in ROOM {

@@ -217,7 +217,10 @@ exports! {
         dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: Stream);
 
     launch::kernel: fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel
-        | __cudaLaunchKernel_ptsz | cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
+        | __cudaLaunchKernel_ptsz(
+        kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
+        stream: Stream);
+    launch::cooperative: fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
         stream: Stream);
     launch::kernel_ex: fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(

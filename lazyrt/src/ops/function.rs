@@ -12,7 +12,7 @@ use mgb_abi::launch::{
 use parking_lot::Mutex;
 
 use crate::code::{Answer, Code, fail};
-use crate::{contexts, device, driver_start, native, restrict, thread};
+use crate::{contexts, device, driver_start, native, restrict, thread, twins};
 
 /// A setting of a kernel or of the device, which every GPU gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,13 @@ impl Setting {
         unsafe {
             match self {
                 Setting::Attribute(function, attribute, value) => {
-                    native::cudaFuncSetAttribute(function as *const c_void, attribute, value)
+                    let function = function as *const c_void;
+                    let code = native::cudaFuncSetAttribute(function, attribute, value);
+                    if let Some(twin) = twins::of(function).filter(|_| code.is_success()) {
+                        // A twin that cannot have it, such as all shared memory, cannot be launched either.
+                        native::cudaFuncSetAttribute(twin.stub, attribute, value);
+                    }
+                    code
                 }
                 Setting::Cache(function, config) => {
                     native::cudaFuncSetCacheConfig(function as *const c_void, config)

@@ -9,11 +9,11 @@ use mgb_abi::launch::{
 use mgb_core::{gate, pace};
 
 use super::attempts::Attempts;
-use super::{colocation, driver_memory, pacing, peers, run};
+use super::{colocation, driver_memory, pacing, parts, peers, run};
 use crate::code::{Answer, Code};
 use crate::handles::{self, HandleKind, on};
 use crate::launch_view::LaunchView;
-use crate::native::Stream;
+use crate::native::{Launch, Stream};
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, SiteHint, Thread};
 use crate::{device, process_exit, session, state};
@@ -56,9 +56,7 @@ unsafe fn configured(config: &LaunchConfig, call: impl FnOnce(*const LaunchConfi
     })
 }
 
-type Launch = unsafe extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, usize, Stream) -> Code;
-
-/// `cudaLaunchKernel`, `cudaLaunchCooperativeKernel`, `__cudaLaunchKernel`.
+/// `cudaLaunchKernel`, `__cudaLaunchKernel`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaLaunchKernel`.
@@ -71,15 +69,71 @@ pub unsafe fn kernel(
     shared: usize,
     stream: Stream,
 ) -> Answer {
-    launch(grid, block, shared, |gpu| {
+    // SAFETY: the program's arguments: contract of `cudaLaunchKernel`.
+    if let Some(mut parts) = unsafe { parts::begin(kernel, grid, block, arguments, shared, stream) } {
+        let hint = thread::with(Thread::take_hint);
+        loop {
+            let answer = launch(hint, grid, block, shared, |gpu| {
+                on(stream, |stream| {
+                    let whole = || {
+                        // SAFETY: as below.
+                        unsafe { as_whole(native, gpu, kernel, grid, block, arguments, shared, stream) }
+                    };
+                    parts.run(native, stream, whole)
+                })
+            });
+            if parts.is_done() || answer != Ok(Code::SUCCESS) {
+                return answer;
+            }
+        }
+    }
+    // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
+    unsafe { cooperative(native, kernel, grid, block, arguments, shared, stream) }
+}
+
+/// `cudaLaunchCooperativeKernel`: all blocks at once.
+///
+/// # Safety
+/// The arguments meet the contract of `cudaLaunchKernel`.
+pub unsafe fn cooperative(
+    native: Launch,
+    kernel: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: Stream,
+) -> Answer {
+    let hint = thread::with(Thread::take_hint);
+    launch(hint, grid, block, shared, |gpu| {
         on(stream, |stream| {
             // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
             // `cudaLaunchKernel`.
-            let code = unsafe { native(kernel, grid, block, arguments, shared, stream) };
-            note(code, gpu, stream, kernel, grid);
-            code
+            unsafe { as_whole(native, gpu, kernel, grid, block, arguments, shared, stream) }
         })
     })
+}
+
+/// Launches a kernel, in the runtime's stream.
+///
+/// # Safety
+/// The arguments meet the contract of `cudaLaunchKernel`.
+#[inline]
+#[allow(clippy::too_many_arguments)]
+unsafe fn as_whole(
+    native: Launch,
+    gpu: u32,
+    kernel: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: Stream,
+) -> Code {
+    // SAFETY: contract of this function.
+    let code = unsafe { native(kernel, grid, block, arguments, shared, stream) };
+    note(code, gpu, stream, kernel, grid);
+    code
 }
 
 type LaunchEx = unsafe extern "C" fn(*const LaunchConfig, *const c_void, *mut *mut c_void) -> Code;
@@ -98,7 +152,8 @@ pub unsafe fn kernel_ex(
     let Some(read) = (unsafe { config.as_ref() }) else {
         return crate::code::fail(Code::INVALID_VALUE);
     };
-    launch(read.grid, read.block, read.shared, |gpu| {
+    let hint = thread::with(Thread::take_hint);
+    launch(hint, read.grid, read.block, read.shared, |gpu| {
         // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of
         // `cudaLaunchKernelExC`.
         unsafe {
@@ -112,8 +167,13 @@ pub unsafe fn kernel_ex(
 }
 
 #[inline]
-fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn(u32) -> Code) -> Answer {
-    let hint = thread::with(Thread::take_hint);
+fn launch(
+    hint: Option<SiteHint>,
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    mut call: impl FnMut(u32) -> Code,
+) -> Answer {
     pace::before_launch(|| launching_gpu(hint));
     let ready = thread::with(|thread| {
         known(thread, hint).and_then(|known| {
@@ -123,12 +183,12 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn(u32) -> Code) ->
         })
     });
     let answer = match ready {
-        Some((known, inside)) => counted(known, inside, &call),
-        None => slow(hint, grid, block, shared, &call),
+        Some((known, inside)) => counted(known, inside, &mut call),
+        None => slow(hint, grid, block, shared, &mut call),
     };
     if answer == Ok(Code::MEMORY_ALLOCATION) {
         let key = || state::lock().task_of_hint(hint);
-        return driver_memory::again(key, || slow(hint, grid, block, shared, &call));
+        return driver_memory::again(key, || slow(hint, grid, block, shared, &mut call));
     }
     answer
 }

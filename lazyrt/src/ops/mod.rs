@@ -26,6 +26,7 @@ mod node;
 mod non_arena;
 mod ordinals;
 mod pacing;
+pub mod parts;
 pub mod passthrough;
 mod peers;
 mod pointers;

@@ -130,6 +130,12 @@ impl CallGraph {
     }
 }
 
+/// Whether a function is one of CUDA's own that touches no variable of a program.
+pub fn is_of_system(name: &str) -> bool {
+    const KNOWN: [&str; 5] = ["malloc", "free", "vprintf", "__assertfail", "__nvvm_reflect"];
+    KNOWN.contains(&name)
+}
+
 /// The globals that a constant mentions; none for other values.
 pub fn mentioned(value: LLVMValueRef) -> Vec<LLVMValueRef> {
     let mut found = Vec::new();

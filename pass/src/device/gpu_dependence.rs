@@ -3,7 +3,6 @@
 //! launches of other tasks do not reach them there is `escape`'s to prove: only static tasks count as movable.
 use std::collections::{BTreeSet, HashMap};
 
-use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::{CallGraph, Reach};
@@ -75,14 +74,6 @@ fn assembles_texture(function: LLVMValueRef) -> bool {
     instructions(function)
         .into_iter()
         .filter(|&at| is_call(at))
-        .any(|call| {
-            let callee = llvm!(LLVMGetCalledValue(call));
-            if llvm!(LLVMIsAInlineAsm(callee)).is_null() {
-                return false;
-            }
-            let mut length = 0;
-            // SAFETY: LLVM gives address and length of a string that the context owns.
-            let text = unsafe { text_of(LLVMGetInlineAsmAsmString(callee, &mut length), length) };
-            INSTRUCTIONS.iter().any(|one| text.contains(one))
-        })
+        .filter_map(assembly_text)
+        .any(|text| INSTRUCTIONS.iter().any(|one| text.contains(one)))
 }

@@ -1,6 +1,6 @@
 //! The C++ helpers of cpp/device.cpp (demangling is in cpp/helpers.cpp): what LLVM's C API lacks.
 use inkwell::llvm_sys::prelude::*;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_uint};
 
 use super::ir::{c_string, llvm};
 
@@ -21,6 +21,14 @@ unsafe extern "C" {
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
     fn mgb_suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef);
     fn mgb_end_at(call: LLVMValueRef, last: LLVMBasicBlockRef);
+    fn mgb_replicate(
+        function: LLVMValueRef,
+        name: *const c_char,
+        extra: *mut LLVMTypeRef,
+        count: c_uint,
+    ) -> LLVMValueRef;
+    fn mgb_scope_to_gpu(atomic: LLVMValueRef);
+    fn mgb_extend_call(call: LLVMValueRef, callee: LLVMValueRef, extra: *mut LLVMValueRef, count: c_uint);
     fn free(memory: *mut std::ffi::c_void);
     fn mgb_remark_missed(function: LLVMValueRef, name: *const c_char, text: *const c_char);
 }
@@ -98,4 +106,26 @@ pub fn suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef) {
 /// Goes to the block `last` instead of making a call, and drops what stands behind that.
 pub fn end_at(call: LLVMValueRef, last: LLVMBasicBlockRef) {
     llvm!(mgb_end_at(call, last));
+}
+
+/// A copy of a function that has more parameters, behind its own.
+pub fn replicate(function: LLVMValueRef, symbol: &str, extra: &mut [LLVMTypeRef]) -> LLVMValueRef {
+    let (symbol, count) = (c_string(symbol), extra.len() as c_uint);
+    llvm!(mgb_replicate(
+        function,
+        symbol.as_ptr(),
+        extra.as_mut_ptr(),
+        count
+    ))
+}
+
+/// Has a call go to another function, with more arguments behind its own.
+pub fn extend_call(call: LLVMValueRef, callee: LLVMValueRef, extra: &[LLVMValueRef]) {
+    let (mut extra, count) = (extra.to_vec(), extra.len() as c_uint);
+    llvm!(mgb_extend_call(call, callee, extra.as_mut_ptr(), count));
+}
+
+/// Has an atomic operation be one for the threads of one GPU.
+pub fn scope_to_gpu(atomic: LLVMValueRef) {
+    llvm!(mgb_scope_to_gpu(atomic));
 }

@@ -10,7 +10,7 @@ use super::ir::*;
 use super::kernel::Kernel;
 use super::registered::RegisteredSymbols;
 use super::translate::Translation;
-use super::{helpers, module, variables};
+use super::{helpers, module, parts, variables};
 
 /// `SOFTGPU_IMAGE_VERSION`.
 const VERSION: u64 = 3;
@@ -97,6 +97,8 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option
     let mut rows = Vec::new();
     for kernel in &translation.kernels {
         let stub = match registered.map(|host| host.stubs.get(&kernel.name).copied()) {
+            // Twins are registered by lazyrt, under stubs of its own.
+            Some(None) if parts::is_twin(&kernel.name) => tables.null(),
             Some(None) => continue,
             Some(Some(stub)) => stub,
             None => tables.null(),

@@ -35,7 +35,9 @@ mod linkable;
 mod lockstep;
 mod module;
 pub(crate) mod nvcc;
+pub(crate) mod parts;
 mod rdc_link;
+mod redundancy;
 mod registered;
 mod runtime_stubs;
 mod sanitized;
@@ -82,13 +84,15 @@ pub struct KernelSummary {
 }
 
 /// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it. Changes the module only
-/// where it would not link with other files' (`linkable`). A file that cannot be written is not an error: the
+/// where it would not link with other files' (`linkable`), and adds twins where they are wanted (`parts`). A file that cannot be written is not an error: the
 /// program then has no host kernels.
 ///
 /// # Safety
 /// `module` must be a live module that no other thread uses during the call.
 pub unsafe fn run(module: LLVMModuleRef) -> bool {
-    let changed = linkable::make_linkable(module);
+    let mut changed = linkable::make_linkable(module);
+    // Before the module is kept, so that software GPUs run twins too.
+    changed |= parts::are_wanted() && parts::add(module);
     let (Some(folder), Some(arch)) = (side_files::folder(), module::architecture(module)) else {
         return changed;
     };

@@ -25,7 +25,7 @@ use super::{
 pub const PREFIX: &str = "softgpu.";
 
 /// Passes that make `-O0` code like that of any other level, for the analyses.
-const CLEAN_UP: &std::ffi::CStr = c"always-inline,globaldce,globalopt,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
+pub const CLEAN_UP: &std::ffi::CStr = c"always-inline,globaldce,globalopt,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
     cgscc(inline),globaldce,function(sroa,early-cse,simplifycfg)";
 const OPTIMISE: &std::ffi::CStr = c"globaldce,default<O2>";
 const FINISH: &std::ffi::CStr = c"globaldce";

@@ -11,10 +11,11 @@ use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 use serde::{Deserialize, Serialize};
 
-use super::callgraph::CallGraph;
+use super::callgraph::{CallGraph, is_of_system};
 use super::escape::{self, Published};
 use super::ir::*;
 use super::layout::Layout;
+use super::parts::{self, Parts};
 use super::{gpu_dependence, module, side_files, translate};
 
 /// What the kernels of one source do to its device variables; all by the device's symbols.
@@ -33,6 +34,9 @@ pub struct Uses {
     /// How each kernel may keep addresses that it is given; a kernel that is not listed may in any way.
     #[serde(default)]
     pub published: Published,
+    /// How each kernel can be run in parts, where that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, Parts>,
 }
 
 /// What is known of a source; none where its device modules are not kept or cannot be read.
@@ -55,6 +59,13 @@ impl Uses {
         self.written.extend(other.written);
         for (kernel, ties) in other.ties {
             self.ties.entry(kernel).or_default().extend(ties);
+        }
+        for (kernel, parts) in other.parts {
+            let both = match self.parts.remove(&kernel) {
+                Some(known) => known.and(parts),
+                None => parts,
+            };
+            self.parts.insert(kernel, both);
         }
         for (kernel, ways) in other.published {
             self.published.entry(kernel).or_default().extend(ways);
@@ -97,6 +108,11 @@ fn of_module(module: LLVMModuleRef) -> Uses {
     uses.published = escape::of_module(module);
     let graph = CallGraph::new(module);
     for kernel in module::kernels(module) {
+        if parts::is_twin(&name(kernel)) {
+            continue;
+        }
+        uses.parts
+            .extend(parts::of(kernel).map(|parts| (name(kernel), parts)));
         let reach = graph.reach(kernel);
         let known = reach.functions.iter().all(|&at| is_known(at));
         // Who touches a variable has its address from a function that mentions it, unless it has escaped.
@@ -126,12 +142,6 @@ fn is_variable(global: LLVMValueRef) -> bool {
 fn is_known(function: LLVMValueRef) -> bool {
     let name = name(function);
     !is_declaration(function) || name.starts_with("llvm.") || name.starts_with("__nv_") || is_of_system(&name)
-}
-
-/// Whether a function is one of CUDA's own that touches no variable of a program.
-pub fn is_of_system(name: &str) -> bool {
-    const KNOWN: [&str; 5] = ["malloc", "free", "vprintf", "__assertfail", "__nvvm_reflect"];
-    KNOWN.contains(&name)
 }
 
 /// The texts of all inline assembly, which may name a variable.

@@ -119,7 +119,7 @@ fn answer(module: LLVMModuleRef, question: &CStr, number: u64) {
         llvm!(LLVMReplaceAllUsesWith(call, number));
         llvm!(LLVMInstructionEraseFromParent(call));
     }
-    llvm!(LLVMDeleteFunction(function));
+    // The declaration stays until the clean-up: what kernels reach was listed before.
 }
 
 /// Whether it can change, by device code or through the host.

@@ -32,6 +32,7 @@ mod rewrite;
 mod tasks;
 
 use collect::open::{self, OpenModule};
+use collect::parts::{self, TwinRegistration};
 use collect::resources::Resources;
 use collect::sources::{self, SourceFacts};
 use collect::variables::Variables;
@@ -107,6 +108,7 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source
     } else {
         sources(&collected)
     };
+    let (kernels, twins) = (parts::reports(&sources), parts::twins(&collected, &sources));
     let variables = Variables::new(&collected, sources);
     let resources = Resources::new(&collected);
     let choosers = Choosers::new(&collected);
@@ -129,7 +131,7 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source
         .collect();
     holders.iter().for_each(|holder| names.unmark(holder.function));
 
-    write(&collected, planned, open);
+    write(&collected, planned, open, kernels, &twins);
     true
 }
 
@@ -169,7 +171,13 @@ fn plan_or_lazy(
 }
 
 /// Writes the plans into the module: from here on it is changed.
-fn write(collected: &Collected, planned: Vec<(Value, Vec<PlannedTask>)>, open: OpenModule) {
+fn write(
+    collected: &Collected,
+    planned: Vec<(Value, Vec<PlannedTask>)>,
+    open: OpenModule,
+    kernels: Vec<(String, report::KernelReport)>,
+    twins: &[TwinRegistration],
+) {
     let (library_calls, driver_calls) = (open.library_calls(), open.driver_calls());
     let mut rewriter = rewrite::Rewriter::new(collected.module);
     let mut reports = Reports::new(open.reasons.clone());
@@ -197,6 +205,9 @@ fn write(collected: &Collected, planned: Vec<(Value, Vec<PlannedTask>)>, open: O
         }
         verify(function);
     }
+    for (source, kernel) in kernels {
+        reports.of(&source).kernels.push(kernel);
+    }
     if reports.all.is_empty() {
         reports.of(&source_name(collected.module));
     }
@@ -208,6 +219,13 @@ fn write(collected: &Collected, planned: Vec<(Value, Vec<PlannedTask>)>, open: O
     rewriter
         .notify_before("mgb_before_library", &library_calls)
         .and_then(|()| rewriter.notify_before("mgb_before_driver", &driver_calls))
+        .and_then(|()| rewriter.register_twins(twins))
+        .and_then(|()| {
+            if twins.is_empty() {
+                return Ok(());
+            }
+            rewriter.forget_twins(&collected.calls_of("__cudaUnregisterFatBinary"))
+        })
         .expect("a call is in a block");
     rewriter.rename(collected);
     for report in &reports.all {
@@ -241,6 +259,7 @@ impl Reports {
                 source: source.to_owned(),
                 tasks: Vec::new(),
                 module_reasons: self.module_reasons.clone(),
+                kernels: Vec::new(),
             });
             self.all.len() - 1
         });

@@ -15,6 +15,9 @@ while text.strip():
     print(f"module {report['source']} version {report['version']}")
     for reason in report.get("module_reasons", []):
         print(f"  open: {reason['code']}: {reason['text']}")
+    for kernel in report.get("kernels", []):
+        codes = " ".join(reason["code"] for reason in kernel.get("reasons", []))
+        print(f"kernel {kernel['kernel']}: {kernel['parts']} {codes}".rstrip())
     for task in report["tasks"]:
         print(f"task {task['id']} {task['kind']} in {task['function']}")
         if task.get("for_others"):

@@ -186,6 +186,17 @@ pub fn callee(call: LLVMValueRef) -> Option<LLVMValueRef> {
     is_function(callee).then_some(callee)
 }
 
+/// The text of a call of inline assembly; none for other calls.
+pub fn assembly_text(call: LLVMValueRef) -> Option<String> {
+    let callee = llvm!(LLVMGetCalledValue(call));
+    if llvm!(LLVMIsAInlineAsm(callee)).is_null() {
+        return None;
+    }
+    let mut length = 0;
+    // SAFETY: LLVM gives address and length of a string that the context owns.
+    Some(unsafe { text_of(LLVMGetInlineAsmAsmString(callee, &mut length), length) })
+}
+
 /// The type of the value that a global's address points to; of a function, its function type.
 pub fn value_type(global: LLVMValueRef) -> LLVMTypeRef {
     llvm!(LLVMGlobalGetValueType(global))
@@ -212,7 +223,15 @@ pub fn make_internal(global: LLVMValueRef) {
 
 /// A string attribute of a function.
 pub fn string_attribute(function: LLVMValueRef, key: &str) -> Option<String> {
-    let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
+    string_attribute_at(function, inkwell::llvm_sys::LLVMAttributeFunctionIndex, key)
+}
+
+/// A string attribute of a function's parameter, counted from 1.
+pub fn parameter_attribute(function: LLVMValueRef, at: c_uint, key: &str) -> Option<String> {
+    string_attribute_at(function, at, key)
+}
+
+fn string_attribute_at(function: LLVMValueRef, index: c_uint, key: &str) -> Option<String> {
     let attribute = llvm!(LLVMGetStringAttributeAtIndex(
         function,
         index,

@@ -12,11 +12,12 @@ use inkwell::llvm_sys::LLVMTypeKind;
 use inkwell::llvm_sys::core::LLVMTypeOf;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
+use super::callgraph;
 use super::cubin::Cubin;
 use super::fatbin::{self, Embedded, ImageKind};
 use super::gpu_dependence;
 use super::ir::*;
-use super::uses::{self, Uses};
+use super::uses::Uses;
 
 mod beside;
 mod flow;
@@ -150,7 +151,7 @@ impl SourceContext<'_> {
             .filter(|(_, one)| one.is_kernel)
         {
             let reach = flow::reach(module, at);
-            let known = reach.declared.iter().all(|name| uses::is_of_system(name));
+            let known = reach.declared.iter().all(|name| callgraph::is_of_system(name));
             let touched: BTreeSet<String> = reach
                 .variables
                 .iter()
@@ -183,7 +184,8 @@ impl SourceContext<'_> {
     /// Of machine code without its PTX: where there is no variable, nothing can use one.
     fn of_code(&self, code: &Cubin) -> Option<Uses> {
         let is_constant = |name: &str| self.is_constant(name);
-        code.uses_none(is_constant, uses::is_of_system).then_some(())?;
+        code.uses_none(is_constant, callgraph::is_of_system)
+            .then_some(())?;
         let mut uses = Uses::default();
         for (kernel, _) in code.kernels()? {
             let tie = "is known as machine code only, which does not show whether it keeps addresses";

@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::flow::ModuleNames;
 use super::ptx::{Instruction, Operand, PtxFunction, PtxModule};
+use crate::device::callgraph;
 use crate::device::escape::given::{GivenAddress, Published, published};
 use crate::device::escape::ptx::{AssemblyOperand, bytes_of};
 use crate::device::escape::set::Token;
 use crate::device::escape::solve::{EscapeRule, MemoryId, Solver, ValueId};
-use crate::device::uses;
 
 /// The bytes of an address.
 const ADDRESS: i64 = 8;
@@ -74,7 +74,7 @@ impl Reached {
 
 /// Whether what a call of this function does is not seen.
 fn is_opaque(function: &PtxFunction) -> bool {
-    function.passes_registers || (!function.is_defined && !uses::is_of_system(function.name))
+    function.passes_registers || (!function.is_defined && !callgraph::is_of_system(function.name))
 }
 
 struct PublishedReader<'m, 'a> {
@@ -320,7 +320,7 @@ impl<'m, 'a> PublishedReader<'m, 'a> {
                     self.solver.rule(EscapeRule::InsertFrom { to, at: 0, from });
                 }
             }
-            (Some(_), Some(function)) if uses::is_of_system(function.name) => self.open(at, &results),
+            (Some(_), Some(function)) if callgraph::is_of_system(function.name) => self.open(at, &results),
             _ => {
                 let words = match function {
                     Some(function) => format!(

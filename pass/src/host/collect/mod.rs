@@ -13,6 +13,7 @@ use crate::host::ir::{self, Value};
 
 mod nvcc_source;
 pub mod open;
+pub mod parts;
 pub mod resources;
 pub mod sources;
 mod stubs;

@@ -14,10 +14,11 @@ use inkwell::builder::{Builder, BuilderError};
 use inkwell::llvm_sys::core::{LLVMDeleteFunction, LLVMReplaceAllUsesWith};
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::module::{Linkage, Module};
-use inkwell::types::{BasicType, StructType};
+use inkwell::types::{BasicMetadataTypeEnum, BasicType, StructType};
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
 
 use crate::host::collect::Collected;
+use crate::host::collect::parts::TwinRegistration;
 use crate::host::ir::expr::{self, BinaryOp, Expr};
 use crate::host::ir::helpers;
 use crate::host::ir::{BasicBlock, Value};
@@ -263,6 +264,62 @@ impl<'ctx> Rewriter<'ctx> {
         for &call in calls {
             self.builder.position_before(&emit::instruction(call));
             self.builder.build_call(tell, &[], "")?;
+        }
+        Ok(())
+    }
+
+    /// Tells lazyrt of the twins of kernels, behind the kernels' own registrations.
+    pub fn register_twins(&self, twins: &[TwinRegistration]) -> Result<(), BuilderError> {
+        if twins.is_empty() {
+            return Ok(());
+        }
+        let context = self.module.get_context();
+        let (i8, i32) = (context.i8_type(), self.i32());
+        let pointer = context.ptr_type(AddressSpace::default());
+        let mut parameters = vec![pointer.into(); 4];
+        parameters.extend([i32; 2].map(BasicMetadataTypeEnum::from));
+        let register = self.declare(
+            "mgb_register_twin",
+            context.void_type().fn_type(&parameters, false),
+        );
+        for twin in twins {
+            let call = emit::instruction(twin.call);
+            let next = call.get_next_instruction().expect("a call ends no block");
+            self.builder.position_before(&next);
+            // SAFETY: live operands of a call of `__cudaRegisterFunction`: the module's handle and the stub.
+            let [handle, kernel] = [0, 1].map(|at| unsafe { PointerValue::new(twin.call.operand(at).raw()) });
+            // The runtime knows the twin by this address, as it knows a kernel by its stub.
+            let stub = self.module.add_global(i8, None, "mgb.twin.stub");
+            stub.set_initializer(&i8.const_zero());
+            stub.set_linkage(Linkage::Private);
+            let symbol = string(&self.module, "mgb.twin", &twin.symbol);
+            let [stub, symbol] = [stub, symbol].map(GlobalValue::as_pointer_value);
+            let arguments = [
+                handle.into(),
+                kernel.into(),
+                stub.into(),
+                symbol.into(),
+                i32.const_int(twin.parameters.into(), false).into(),
+                i32.const_int(twin.whole_rows.into(), false).into(),
+            ];
+            self.builder.build_call(register, &arguments, "")?;
+        }
+        Ok(())
+    }
+
+    /// Has lazyrt forget the twins of a module before the runtime does.
+    pub fn forget_twins(&self, unregistrations: &[Value]) -> Result<(), BuilderError> {
+        let context = self.module.get_context();
+        let pointer = context.ptr_type(AddressSpace::default());
+        let forget = self.declare(
+            "mgb_forget_twins",
+            context.void_type().fn_type(&[pointer.into()], false),
+        );
+        for call in unregistrations {
+            self.builder.position_before(&emit::instruction(*call));
+            // SAFETY: a live operand of a call of `__cudaUnregisterFatBinary`: the module's handle.
+            let handle = unsafe { PointerValue::new(call.operand(0).raw()) };
+            self.builder.build_call(forget, &[handle.into()], "")?;
         }
         Ok(())
     }

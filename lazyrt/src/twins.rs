@@ -1,0 +1,100 @@
+//! Twins of kernels: second kernels that the pass puts beside the program's own, and that take their blocks by
+//! tickets (`pass/src/device/parts`). The host code of a module registers them behind the kernels.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_void};
+
+use parking_lot::RwLock;
+
+use crate::functions::index;
+use crate::native;
+
+/// A twin.
+#[derive(Clone, Copy, Debug)]
+pub struct Twin {
+    /// What the runtime knows it by, as it knows a kernel by its stub.
+    pub stub: *const c_void,
+    /// How many parameters its kernel has; it takes the address of the control block behind them.
+    pub parameters: usize,
+    /// Whether it serves only launches whose rows of threads are whole warps.
+    pub whole_rows: bool,
+    /// The module of both, as the runtime has registered it.
+    module: *mut c_void,
+}
+
+// SAFETY: addresses, which are only compared and handed to the runtime.
+unsafe impl Send for Twin {}
+// SAFETY: the same.
+unsafe impl Sync for Twin {}
+
+/// By the kernels' own stubs.
+static TWINS: RwLock<Option<HashMap<usize, Twin>>> = RwLock::new(None);
+
+/// The twin of a kernel, if it has one. Takes a lock for a moment.
+pub fn of(kernel: *const c_void) -> Option<Twin> {
+    TWINS.read().as_ref()?.get(&(kernel as usize)).copied()
+}
+
+/// Called by programs' constructors that the pass adds to, behind the registration of a kernel.
+///
+/// # Safety
+/// `module` is what the runtime has given for the module; `kernel` is the kernel's stub and `stub` an address of
+/// the module's own; `symbol` is a C string that outlives the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_register_twin(
+    module: *mut c_void,
+    kernel: *const c_void,
+    stub: *const c_void,
+    symbol: *const c_char,
+    parameters: c_int,
+    whole_rows: c_int,
+) {
+    type Register = unsafe extern "C" fn(
+        *mut c_void,
+        *const c_void,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+        *mut c_int,
+    );
+    let register = native::address(index::__cudaRegisterFunction);
+    // SAFETY: the type is the header's.
+    let register = unsafe { std::mem::transmute::<*const c_void, Register>(register) };
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: the module's handle and a C string: contract of this function; a stub is an address that the runtime
+    // does not read.
+    unsafe {
+        register(
+            module,
+            stub,
+            symbol,
+            symbol,
+            -1,
+            none,
+            none,
+            none,
+            none,
+            none.cast(),
+        )
+    };
+    let twin = Twin {
+        stub,
+        parameters: usize::try_from(parameters).unwrap_or(0),
+        whole_rows: whole_rows != 0,
+        module,
+    };
+    let mut twins = TWINS.write();
+    twins.get_or_insert_default().insert(kernel as usize, twin);
+}
+
+/// Called by programs' destructors that the pass adds to: this module's kernels are going.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_forget_twins(module: *mut c_void) {
+    if let Some(twins) = &mut *TWINS.write() {
+        twins.retain(|_, twin| twin.module != module);
+    }
+}

@@ -1,0 +1,289 @@
+//! Which kernels can be run in parts, by what their code does.
+use std::collections::{BTreeSet, HashSet};
+
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+
+use super::super::callgraph::{CallGraph, Reach, is_of_system};
+use super::super::ir::*;
+use super::super::layout::Layout;
+use super::super::redundancy::{Redundancy, SameFor};
+use super::super::{module, side_files};
+use super::memory::{self, assembly_words};
+use super::{Obstacle, Parts, barriers, twin};
+
+/// NVVM's address space of shared memory.
+const SHARED: u32 = 3;
+/// The most static shared memory that a block may have, in bytes.
+const MOST_STATIC_SHARED: u64 = 48 << 10;
+
+/// Judges a kernel of a module that is cleaned up.
+pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> Parts {
+    let reach = graph.reach(kernel);
+    let mut found = Findings::default();
+    found.kernel(module, kernel, &reach);
+    for &function in &reach.functions {
+        found.function(function);
+    }
+    if reach.calls_pointer {
+        found.obstacles.insert(Obstacle::UnknownCallee);
+    }
+    found.together(kernel);
+    if found.obstacles.is_empty() {
+        Parts::Twin {
+            votes: found.votes,
+            whole_rows: found.whole_rows,
+            parameters: llvm!(LLVMCountParams(kernel)),
+        }
+    } else {
+        Parts::Obstacles(found.obstacles)
+    }
+}
+
+/// Looks at the kernel as the optimiser has not seen it yet, which is what a twin is made of: a call that it will
+/// resolve goes through a pointer there.
+pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: Parts) -> Parts {
+    let mut obstacles = BTreeSet::new();
+    if graph.reach(kernel).calls_pointer {
+        obstacles.insert(Obstacle::UnknownCallee);
+    }
+    let entry = llvm!(LLVMGetEntryBasicBlock(kernel));
+    let grows = |at: &LLVMValueRef| {
+        let is_fixed = || !llvm!(LLVMIsAConstantInt(LLVMGetOperand(*at, 0))).is_null();
+        opcode(*at) == LLVMOpcode::LLVMAlloca
+            && !(llvm!(LLVMGetInstructionParent(*at)) == entry && is_fixed())
+    };
+    if instructions(kernel).iter().any(grows) {
+        obstacles.insert(Obstacle::VariableStack);
+    }
+    match parts {
+        Parts::Twin { .. } if obstacles.is_empty() => parts,
+        Parts::Twin { .. } => Parts::Obstacles(obstacles),
+        Parts::Obstacles(mut found) => {
+            found.extend(obstacles);
+            Parts::Obstacles(found)
+        }
+    }
+}
+
+/// A barrier of the block.
+struct Barrier {
+    call: LLVMValueRef,
+    /// Whether it is `__syncthreads()`, for all threads of the block at the first barrier.
+    is_plain: bool,
+    /// Whether a number of threads is given with it, or it may be another one than the first.
+    may_be_partial: bool,
+}
+
+#[derive(Default)]
+struct Findings {
+    obstacles: BTreeSet<Obstacle>,
+    barriers: Vec<Barrier>,
+    /// Calls by which lanes of a warp work together.
+    of_warps: Vec<LLVMValueRef>,
+    votes: bool,
+    whole_rows: bool,
+}
+
+impl Findings {
+    fn kernel(&mut self, module: LLVMModuleRef, kernel: LLVMValueRef, reach: &Reach) {
+        let arch = module::architecture(module).unwrap_or_default();
+        if side_files::arch_number(&arch) < 70 {
+            self.obstacles.insert(Obstacle::OldArchitecture);
+        }
+        if [
+            "nvvm.cluster_dim",
+            "nvvm.maxclusterrank",
+            "nvvm.blocksareclusters",
+        ]
+        .iter()
+        .any(|key| string_attribute(kernel, key).is_some())
+        {
+            self.obstacles.insert(Obstacle::Cluster);
+        }
+        let layout = Layout::of(module);
+        let fixed = reach
+            .globals
+            .iter()
+            .filter(|&&global| address_space(global) == SHARED && !is_declaration(global));
+        let bytes: u64 = fixed.map(|&global| layout.size(value_type(global))).sum();
+        if bytes + twin::SHARED_BYTES > MOST_STATIC_SHARED {
+            self.obstacles.insert(Obstacle::SharedMemory);
+        }
+    }
+
+    fn function(&mut self, function: LLVMValueRef) {
+        if is_declaration(function) {
+            self.declared(&name(function));
+            return;
+        }
+        for call in instructions(function).into_iter().filter(|&at| is_call(at)) {
+            if let Some(text) = assembly_text(call) {
+                self.assembly(call, &text);
+            } else if let Some(callee) = callee(call) {
+                self.call(call, &name(callee));
+            }
+        }
+        if memory::waits_for_others(function) {
+            self.obstacles.insert(Obstacle::WaitsForBlocks);
+        }
+    }
+
+    /// A function that has no body here.
+    fn declared(&mut self, name: &str) {
+        const LAUNCHES: [&str; 4] = [
+            "cudaLaunchDevice",
+            "cudaGetParameterBuffer",
+            "__cudaCDP",
+            "__cudaLaunchDevice",
+        ];
+        if LAUNCHES.iter().any(|one| name.starts_with(one)) {
+            self.obstacles.insert(Obstacle::LaunchesKernels);
+        } else if !name.starts_with("llvm.") && !name.starts_with("__nv_") && !is_of_system(name) {
+            self.obstacles.insert(Obstacle::UnknownCallee);
+        }
+    }
+
+    fn call(&mut self, call: LLVMValueRef, name: &str) {
+        let Some(name) = name.strip_prefix("llvm.nvvm.") else {
+            return;
+        };
+        const ASYNCHRONOUS: [&str; 9] = [
+            "mbarrier.",
+            "cp.async.",
+            "cp.reduce.async.",
+            "wgmma.",
+            "tcgen05.",
+            "setmaxnreg.",
+            "fence.proxy.",
+            "prefetch.tensormap",
+            "applypriority.",
+        ];
+        const OF_WARPS: [&str; 7] = [
+            "bar.warp.sync",
+            "shfl.sync.",
+            "vote.",
+            "match.",
+            "redux.sync.",
+            "elect.sync",
+            "activemask",
+        ];
+        let begins = |all: &[&str]| all.iter().any(|one| name.starts_with(one));
+        if let Some(register) = name.strip_prefix("read.ptx.sreg.") {
+            self.register(register);
+        } else if name.starts_with("barrier.cluster.")
+            || name.starts_with("mapa")
+            || name.starts_with("getctarank")
+        {
+            self.obstacles.insert(Obstacle::Cluster);
+        } else if name.starts_with("griddepcontrol.") {
+            self.obstacles.insert(Obstacle::ProgrammaticDependence);
+        } else if name == "exit" {
+            self.obstacles.insert(Obstacle::ThreadExit);
+        } else if begins(&ASYNCHRONOUS) {
+            self.obstacles.insert(Obstacle::Asynchronous);
+        } else if begins(&OF_WARPS) {
+            self.of_warps.push(call);
+        } else if name.starts_with("barrier") {
+            let first = operands(call)[0];
+            let is_first = llvm!(LLVMIsConstant(first)) != 0
+                && !llvm!(LLVMIsAConstantInt(first)).is_null()
+                && llvm!(LLVMConstIntGetZExtValue(first)) == 0;
+            let is_whole = name.ends_with(".all");
+            self.barriers.push(Barrier {
+                call,
+                is_plain: is_first && barriers::is_plain_barrier(name),
+                may_be_partial: !is_whole && (is_first || llvm!(LLVMIsAConstantInt(first)).is_null()),
+            });
+        }
+    }
+
+    /// A special register is read.
+    fn register(&mut self, register: &str) {
+        if register.starts_with("envreg") {
+            self.obstacles.insert(Obstacle::GridBarrier);
+        } else if register.starts_with("cluster.")
+            || register.starts_with("nclusterid")
+            || register.starts_with("clusterid")
+        {
+            self.obstacles.insert(Obstacle::Cluster);
+        } else if register.starts_with("total.smem") || register.starts_with("aggr.smem") {
+            self.obstacles.insert(Obstacle::SharedMemory);
+        }
+    }
+
+    fn assembly(&mut self, call: LLVMValueRef, text: &str) {
+        const REGISTERS: [(&str, Obstacle); 6] = [
+            ("%ctaid", Obstacle::BlockIndexInAssembly),
+            ("%nctaid", Obstacle::BlockIndexInAssembly),
+            ("%envreg", Obstacle::GridBarrier),
+            ("cluster", Obstacle::Cluster),
+            ("%total_smem", Obstacle::SharedMemory),
+            ("%aggr_smem", Obstacle::SharedMemory),
+        ];
+        const INSTRUCTIONS: [(&str, Obstacle); 12] = [
+            ("exit", Obstacle::ThreadExit),
+            ("call", Obstacle::UnknownCallee),
+            ("griddepcontrol", Obstacle::ProgrammaticDependence),
+            ("barrier", Obstacle::BarrierApart),
+            ("bar", Obstacle::BarrierApart),
+            ("mbarrier", Obstacle::Asynchronous),
+            ("cp", Obstacle::Asynchronous),
+            ("wgmma", Obstacle::Asynchronous),
+            ("tcgen05", Obstacle::Asynchronous),
+            ("setmaxnreg", Obstacle::Asynchronous),
+            ("fence.proxy", Obstacle::Asynchronous),
+            ("mapa", Obstacle::Cluster),
+        ];
+        const OF_WARPS: [&str; 6] = ["shfl", "vote", "match", "redux", "elect", "activemask"];
+        let found = REGISTERS.iter().filter(|(part, _)| text.contains(part));
+        self.obstacles.extend(found.map(|(_, obstacle)| *obstacle));
+        for word in assembly_words(text) {
+            // With LLVM's names of operands: `bar.sync $0;`.
+            let is = |name: &str| {
+                word.strip_prefix(name)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            if word.starts_with("bar.warp") || OF_WARPS.iter().any(|name| is(name)) {
+                self.of_warps.push(call);
+                continue;
+            }
+            let found = INSTRUCTIONS.iter().filter(|(name, _)| is(name));
+            self.obstacles.extend(found.map(|(_, obstacle)| *obstacle));
+        }
+    }
+
+    /// What threads of the block do together, and whether all of them are there.
+    fn together(&mut self, kernel: LLVMValueRef) {
+        let redundancy = Redundancy::of(kernel);
+        let in_kernel: HashSet<LLVMBasicBlockRef> = blocks(kernel).into_iter().collect();
+        // Of a function that is not inlined only the kernel's branches are known.
+        let place =
+            |call| Some(llvm!(LLVMGetInstructionParent(call))).filter(|block| in_kernel.contains(block));
+        let anywhere =
+            |found: &dyn Fn(LLVMBasicBlockRef) -> SameFor| in_kernel.iter().map(|&block| found(block)).max();
+        let follows_exit = |call| {
+            let found = |block| redundancy.follows_exit(block);
+            place(call)
+                .map(found)
+                .or_else(|| anywhere(&found))
+                .unwrap_or_default()
+        };
+        let follows = self.of_warps.iter().map(|&call| follows_exit(call)).max();
+        match follows.unwrap_or_default() {
+            SameFor::Block => {}
+            SameFor::Warp => self.whole_rows = true,
+            SameFor::Thread => {
+                self.obstacles.insert(Obstacle::WarpAfterExit);
+            }
+        }
+        let is_apart = |call| place(call).is_none_or(|block| redundancy.apart(block) != SameFor::Block);
+        self.votes = self.barriers.iter().any(|barrier| is_apart(barrier.call));
+        let all_plain = self.barriers.iter().all(|barrier| barrier.is_plain);
+        let any_partial = self.barriers.iter().any(|barrier| barrier.may_be_partial);
+        if any_partial || (self.votes && !all_plain) {
+            self.obstacles.insert(Obstacle::BarrierApart);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Kernels that can be run in parts: how each of them can, and where twins are to be registered.
+use mgb_catalogue::report::{KernelParts, KernelReport, Reason};
+
+use super::Collected;
+use super::sources::SourceFacts;
+use crate::device::parts::{self, Parts};
+use crate::host::ir::Value;
+use crate::host::ir::helpers;
+
+/// A kernel that has a twin, where the host registers it.
+pub struct TwinRegistration {
+    /// The call that registers the kernel.
+    pub call: Value,
+    /// The twin's symbol.
+    pub symbol: String,
+    /// Whether the twin serves only launches whose rows of threads are whole warps.
+    pub whole_rows: bool,
+    /// How many parameters the kernel has.
+    pub parameters: u32,
+}
+
+/// What each source's kernels are like, with the source's name.
+pub fn reports(sources: &[SourceFacts]) -> Vec<(String, KernelReport)> {
+    let mut all: Vec<(String, KernelReport)> = sources
+        .iter()
+        .flat_map(|source| {
+            source.stubs.iter().filter_map(|(&stub, symbol)| {
+                let found = source.uses.parts.get(symbol)?;
+                Some((helpers::source(stub), report(symbol, found)))
+            })
+        })
+        .collect();
+    all.sort_by(|(one, a), (another, b)| (one, &a.kernel).cmp(&(another, &b.kernel)));
+    all
+}
+
+fn report(symbol: &str, found: &Parts) -> KernelReport {
+    let kernel = helpers::demangle(symbol);
+    let obstacles = match found {
+        Parts::Twin { .. } => Vec::new(),
+        Parts::Obstacles(obstacles) => obstacles.iter().copied().collect(),
+    };
+    let parts = match found {
+        Parts::Twin { .. } => KernelParts::Twin,
+        Parts::Obstacles(_) if obstacles.iter().any(|one| one.forbids_slices()) => KernelParts::Whole,
+        Parts::Obstacles(_) => KernelParts::Slices,
+    };
+    let reasons = obstacles.into_iter().map(|obstacle| Reason {
+        code: obstacle.code(),
+        text: format!("the kernel {}", obstacle.words()),
+        at: None,
+    });
+    KernelReport {
+        kernel,
+        parts,
+        reasons: reasons.collect(),
+    }
+}
+
+/// Where the host registers kernels that have twins.
+pub fn twins(collected: &Collected, sources: &[SourceFacts]) -> Vec<TwinRegistration> {
+    if sources.iter().all(|source| source.uses.parts.is_empty()) {
+        return Vec::new();
+    }
+    let registrations = collected.calls_of("__cudaRegisterFunction").into_iter();
+    let twins = registrations.filter_map(|call| {
+        let stub = helpers::base_and_offset(call.operand(1)).0;
+        let (symbol, source) = sources
+            .iter()
+            .find_map(|source| Some((source.stubs.get(&stub)?, source)))?;
+        match source.uses.parts.get(symbol)? {
+            Parts::Twin {
+                parameters,
+                whole_rows,
+                ..
+            } => Some(TwinRegistration {
+                call,
+                symbol: parts::twin_of(symbol),
+                whole_rows: *whole_rows,
+                parameters: *parameters,
+            }),
+            Parts::Obstacles(_) => None,
+        }
+    });
+    twins.collect()
+}

@@ -1,0 +1,173 @@
+// Which kernels can be run in parts, and why others cannot. The twin takes tickets; threads that return early vote at
+// barriers where others may follow; a structure passed by value is each block's own; what finds out about its block is
+// copied. Without MGB_PARTS nothing is added.
+// RUN: rm -rf %t.side && mkdir -p %t.side
+// RUN: %device-ir --cuda-gpu-arch=sm_90 %s > %t.90.ll
+// RUN: env MGB_PARTS=1 MGB_SIDE_DIR=%t.side %opt -passes=mgb,verify %t.90.ll | FileCheck %s --check-prefix=DEVICE
+// RUN: env MGB_PARTS=1 MGB_SIDE_DIR=%t.side %opt -passes='mgb,default<O3>,verify' %t.90.ll -disable-output
+// RUN: %host-ir %s | env MGB_SIDE_DIR=%t.side %opt -passes=mgb,verify -o %t.ll
+// RUN: %report | FileCheck %s
+// RUN: FileCheck %s --check-prefix=HOST < %t.ll
+// RUN: env MGB_PARTS=off MGB_SIDE_DIR=%t.side %opt -passes=mgb %t.90.ll | FileCheck %s --check-prefix=OFF
+// OFF-NOT: __mgb_twin
+#include "cuda.h"
+
+#define BLOCK __nvvm_read_ptx_sreg_ctaid_x()
+#define BLOCKS __nvvm_read_ptx_sreg_nctaid_x()
+#define THREAD __nvvm_read_ptx_sreg_tid_x()
+#define THREADS __nvvm_read_ptx_sreg_ntid_x()
+#define MEET __syncthreads()
+#define SHUFFLE(value) __nvvm_shfl_sync_bfly_i32(0xffffffff, value, 1, 31)
+
+// CHECK-DAG: kernel plain: twin
+// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__plain, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 2, i32 0)
+// HOST-DAG: call void @mgb_forget_twins(
+extern "C" __global__ void plain(int *x, int n) {
+  int i = BLOCK * THREADS + THREAD;
+  if (i < n)
+    x[i] = BLOCKS;
+}
+
+// CHECK-DAG: kernel returns_early: twin
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_returns_early(
+// DEVICE: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 true)
+// DEVICE: parts.end:
+// DEVICE-NEXT: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 false)
+extern "C" __global__ void returns_early(int *x, int n) {
+  if (THREAD >= n)
+    return;
+  MEET;
+  x[THREAD] = x[THREAD ^ 1];
+}
+
+// Whether it returns is the same for the whole block.
+// CHECK-DAG: kernel returns_as_a_block: twin
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_returns_as_a_block(
+// DEVICE-NOT: red.or
+// DEVICE: parts.end:
+// DEVICE-NEXT: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
+extern "C" __global__ void returns_as_a_block(int *x, int n) {
+  if (BLOCK * 2 >= n)
+    return;
+  MEET;
+  x[THREAD] = x[THREAD ^ 1];
+}
+
+// A turn of the loop may differ for threads, and so may what they find behind it.
+// CHECK-DAG: kernel turns_differ: twin
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_turns_differ(
+// DEVICE: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 true)
+extern "C" __global__ void turns_differ(int *x, int n) {
+  int turns = 0;
+  for (int i = THREAD; i < n; i += THREADS)
+    turns++;
+  if (turns == 0)
+    return;
+  MEET;
+  x[THREAD] = turns;
+}
+
+struct Part {
+  int words[4];
+};
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_writes_structure(
+// DEVICE: parts.entry:
+// DEVICE: [[OWN:%.*]] = alloca %struct.Part
+// DEVICE: call void @llvm.memcpy{{.*}}[[OWN]]
+extern "C" __global__ void writes_structure(int *x, Part part) {
+  part.words[THREAD & 3] += 1;
+  x[BLOCK] = part.words[0];
+}
+
+static __device__ __attribute__((noinline)) int where() { return BLOCK * 2; }
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_asks_elsewhere(
+// DEVICE: call {{.*}}i32 @__mgb_part_{{.*}}where{{.*}}(i32 {{.*}}, i32 {{.*}}, i32
+extern "C" __global__ void asks_elsewhere(int *x) { x[where()] = 1; }
+
+// CHECK-DAG: kernel last_warp: twin
+// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__last_warp, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 1, i32 1)
+extern "C" __global__ void last_warp(int *x) {
+  if (THREAD < 32)
+    x[THREAD] = SHUFFLE(x[THREAD]);
+}
+
+// CHECK-DAG: kernel warp_returns: slices warp-after-exit
+extern "C" __global__ void warp_returns(int *x, int n) {
+  if (THREAD >= n)
+    return;
+  x[THREAD] = SHUFFLE(x[THREAD]);
+}
+
+// Lanes that skip it wait at the barrier behind it, and return later.
+// CHECK-DAG: kernel warp_meets: twin
+extern "C" __global__ void warp_meets(int *x, int n) {
+  if (THREAD < n)
+    x[THREAD] = SHUFFLE(x[THREAD]);
+  MEET;
+  x[THREAD] += 1;
+}
+
+// CHECK-DAG: kernel counts: slices barrier-apart
+extern "C" __global__ void counts(int *x, int n) {
+  if (THREAD >= n)
+    return;
+  x[BLOCK] = __nvvm_bar0_popc(x[THREAD]);
+}
+
+// CHECK-DAG: kernel counts_together: twin
+extern "C" __global__ void counts_together(int *x) {
+  if (__nvvm_bar0_popc(x[THREAD]) > 3)
+    return;
+  MEET;
+  x[THREAD] = 0;
+}
+
+// CHECK-DAG: kernel waits: whole waits-for-blocks
+extern "C" __global__ void waits(volatile int *x) {
+  while (x[0] == 0)
+    ;
+}
+
+// A lock: the other block writes what is waited for.
+// CHECK-DAG: kernel locks: whole waits-for-blocks
+extern "C" __global__ void locks(int *x) {
+  while (__sync_val_compare_and_swap(x, 0, 1) != 0)
+    ;
+  x[1]++;
+  __sync_lock_test_and_set(x, 0);
+}
+
+// It succeeds at last, whatever others do.
+// CHECK-DAG: kernel retries: twin
+extern "C" __global__ void retries(int *x) {
+  int old = x[0], seen;
+  do {
+    seen = old;
+    old = __sync_val_compare_and_swap(x, seen, seen * 3);
+  } while (old != seen);
+}
+
+// CHECK-DAG: kernel exits: slices thread-exit
+extern "C" __global__ void exits(int *x) {
+  if (THREAD == 1)
+    asm volatile("exit;");
+  x[THREAD] = 1;
+}
+
+// CHECK-DAG: kernel asks_in_assembly: whole block-index-in-assembly
+extern "C" __global__ void asks_in_assembly(int *x) { asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x[0])); }
+
+extern "C" __device__ int elsewhere(int);
+// CHECK-DAG: kernel calls: whole unknown-callee
+extern "C" __global__ void calls(int *x) { x[0] = elsewhere(1); }
+
+typedef int (*Function)(int);
+// CHECK-DAG: kernel calls_pointer: whole unknown-callee
+extern "C" __global__ void calls_pointer(int *x, Function f) { x[0] = f(1); }
+
+__device__ __attribute__((shared)) int most[12 * 1024];
+// CHECK-DAG: kernel fills: slices shared-memory
+extern "C" __global__ void fills(int *x) {
+  most[THREAD] = 1;
+  x[THREAD] = most[THREAD ^ 1];
+}
