@@ -15,6 +15,10 @@ pub enum Proof {
     Loops,
     /// No kernel is given an address as a number, or in bytes whose type does not show it: `numbers`.
     Numbers,
+    /// No thread skips a barrier that others of its block reach: `together`.
+    Together,
+    /// No kernel writes to a structure that is passed by value: `structures`.
+    Structures,
 }
 
 impl Proof {
@@ -23,6 +27,8 @@ impl Proof {
             Self::Escape => "escape",
             Self::Loops => "loops",
             Self::Numbers => "numbers",
+            Self::Together => "together",
+            Self::Structures => "structures",
         }
     }
 

@@ -132,6 +132,7 @@ impl PartedLaunch {
         let most = self.workers();
         if self.control.is_none() && most > 0 {
             self.control = PinnedControl::new(self.grid);
+            LAUNCHES.fetch_add(u64::from(self.control.is_some()), Ordering::Relaxed);
         }
         let Some(control) = self.control.take() else {
             self.is_done = true;
@@ -170,7 +171,6 @@ impl PartedLaunch {
         let next = words.next.load(Ordering::Acquire);
         self.idle = if next == before { self.idle + 1 } else { 0 };
         self.is_done = next >= words.total;
-        LAUNCHES.fetch_add(u64::from(before == 0), Ordering::Relaxed);
         PARTS.fetch_add(1, Ordering::Relaxed);
         code
     }

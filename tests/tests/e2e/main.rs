@@ -56,6 +56,7 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod parts;
 mod peers;
 mod published;
 mod queue;

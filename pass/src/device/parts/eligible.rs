@@ -12,6 +12,7 @@ use super::super::redundancy::{Redundancy, SameFor};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
 use super::{Obstacle, Parts, barriers, twin};
+use crate::assume::Proof;
 
 /// NVVM's address space of shared memory.
 const SHARED: u32 = 3;
@@ -279,7 +280,8 @@ impl Findings {
             }
         }
         let is_apart = |call| place(call).is_none_or(|block| redundancy.apart(block) != SameFor::Block);
-        self.votes = self.barriers.iter().any(|barrier| is_apart(barrier.call));
+        let are_apart = self.barriers.iter().any(|barrier| is_apart(barrier.call));
+        self.votes = are_apart && !Proof::Together.is_assumed();
         let all_plain = self.barriers.iter().all(|barrier| barrier.is_plain);
         let any_partial = self.barriers.iter().any(|barrier| barrier.may_be_partial);
         if any_partial || (self.votes && !all_plain) {

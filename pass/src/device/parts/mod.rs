@@ -3,6 +3,7 @@
 //! A *twin* takes its blocks by tickets, so that its launch can stop between two blocks and go on later, with more
 //! or fewer workers, on another GPU too. *Slices* are launches of some of the blocks each. The original stays as
 //! it is. See docs/design/parts.md.
+use inkwell::llvm_sys::LLVMAttributeFunctionIndex;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
@@ -75,6 +76,15 @@ pub fn add(module: LLVMModuleRef) -> bool {
 fn judge(module: LLVMModuleRef) -> Vec<(String, Parts)> {
     // The optimiser's usual clean-up shows what is the same for a block, on a copy.
     let copy = llvm!(LLVMCloneModule(module));
+    for function in defined_functions(copy) {
+        for attribute in ["optnone", "noinline"] {
+            llvm!(LLVMRemoveEnumAttributeAtIndex(
+                function,
+                LLVMAttributeFunctionIndex,
+                attribute_kind(attribute)
+            ));
+        }
+    }
     let is_clean = module::run_passes(copy, CLEAN_UP).is_ok();
     let graph = CallGraph::new(copy);
     let judged = module::kernels(copy).into_iter().map(|kernel| {

@@ -1,0 +1,118 @@
+//! Kernels with twins (`--mgb-parts`), stopped at random (`MGB_STOP_EVERY`): each block is run once, as a whole,
+//! whatever happens between two parts.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mgb_tests::node::PrivateNode;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::{Ended, RunningProgram, command, run};
+use mgb_tests::wait;
+use serde_json::Value;
+
+/// Builds a source of this folder with twins; `assumed` are proofs that are taken for granted.
+fn build(node: &PrivateNode, level: &str, assumed: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/parts/blocks.cu");
+    let program = node.folder().join(format!("blocks{level}{assumed}"));
+    let options = ["--offload-arch=sm_90", "--mgb-parts", level];
+    let mut compile = command(bin("mgb-clang++"), &options);
+    compile.arg(&source).arg("-o").arg(&program);
+    run(compile.env("MGB_ASSUME", assumed)).success();
+    program
+}
+
+/// The program under MGB, whose launches are stopped every so many milliseconds.
+fn stopped(node: &PrivateNode, program: &Path, arguments: &[&str], every: &str) -> Command {
+    let mut command = node.command(program, arguments);
+    let trace = node.folder().join("trace");
+    command
+        .env("MGB", "require")
+        .env("MGB_STOP_EVERY", every)
+        .env("MGB_TRACE", trace)
+        .env("SOFTGPU_TIME", "off");
+    command
+}
+
+/// Launches that were made in parts, and their parts, of all processes so far.
+fn parted(node: &PrivateNode) -> (u64, u64) {
+    let text = std::fs::read_to_string(node.folder().join("trace")).expect("there is a trace");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
+    let numbers = lines.map(|line| {
+        let of = |name: &str| line["parted"][name].as_u64().unwrap_or(0);
+        (of("launches"), of("parts"))
+    });
+    numbers.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+}
+
+fn is_right(ended: &Ended) {
+    assert!(ended.code() == 0 && ended.stdout == "right\n", "{ended:?}");
+}
+
+#[test]
+fn each_block_is_run_once_however_often_its_launch_is_stopped() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    // The first of all seeds brings one of 2^20 blocks, which is stopped for certain.
+    for (level, first) in [("-O0", "1"), ("-O2", "0")] {
+        let program = build(&node, level, "");
+        is_right(&run(&mut stopped(&node, &program, &[first, "200"], "0.02")));
+    }
+    let (launches, parts) = parted(&node);
+    assert!(
+        launches == 400 && parts > launches + 10,
+        "{launches} launches, {parts} parts"
+    );
+}
+
+#[test]
+fn between_two_parts_memory_may_leave() {
+    let node = PrivateNode::start("2x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    let mut commands = [("1", "80"), ("80", "160")].map(|(first, last)| {
+        let mut command = stopped(&node, &program, &[first, last], "0.02");
+        command.env("MGB_EVICT_EVERY", "1");
+        command
+    });
+    let running = commands.each_mut().map(RunningProgram::start);
+    for one in running {
+        is_right(&one.end());
+    }
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_kernel_goes_on_on_another_gpu() {
+    let node = PrivateNode::start("2x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    let mut command = stopped(&node, &program, &["long", "20000", "20000"], "5");
+    let running = RunningProgram::start(&mut command);
+    let pid = running.pid();
+    let at = wait::until("it works", || {
+        let tasks = node.view().tasks;
+        tasks
+            .iter()
+            .find(|task| task.pid == pid && task.held_bytes > 0)
+            .map(|task| task.gpu)
+    });
+    for gpu in [1 - at, at, 1 - at] {
+        let said = run(&mut node.mgb(&["move", &pid.to_string(), &gpu.to_string()])).success();
+        assert!(said.contains(&format!("goes on, on GPU {gpu}")), "{said}");
+    }
+    is_right(&running.end());
+    assert_eq!(node.view().counts.moved, 3);
+    let (launches, parts) = parted(&node);
+    assert!(launches == 1 && parts > 3, "{launches} launches, {parts} parts");
+}
+
+/// The tests would notice if threads that return early, or structures passed by value, were not seen to.
+#[test]
+fn without_its_proofs_blocks_are_wrong() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    for (proof, kernel) in [("together", "returning"), ("structures", "counting")] {
+        let program = build(&node, "-O1", proof);
+        let ended = run(&mut stopped(&node, &program, &["1", "60"], "1"));
+        let is_wrong = ended.code() == 1 && ended.stdout.contains(kernel);
+        assert!(is_wrong, "{proof}: {ended:?}");
+    }
+}
