@@ -1,5 +1,5 @@
-//! Twins of kernels: second kernels that the pass puts beside the program's own, and that take their blocks by
-//! tickets (`pass/src/device/parts`). The host code of a module registers them behind the kernels.
+//! Twins of kernels: second kernels that the pass puts beside the program's own, and that take their blocks
+//! by tickets (`pass/src/device/parts`). The host code of a module registers them behind the kernels.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use crate::functions::index;
 use crate::native;
 
-/// A twin.
+/// A twin, as a launch needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Twin {
     /// What the runtime knows it by, as it knows a kernel by its stub.
@@ -38,8 +38,8 @@ pub fn of(kernel: *const c_void) -> Option<Twin> {
 /// Called by programs' constructors that the pass adds to, behind the registration of a kernel.
 ///
 /// # Safety
-/// `module` is what the runtime has given for the module; `kernel` is the kernel's stub and `stub` an address of
-/// the module's own; `symbol` is a C string that outlives the module.
+/// `module` is what the runtime has given for the module; `kernel` is the kernel's stub and `stub` an address
+/// of the module's own; `symbol` is a C string that outlives the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_register_twin(
     module: *mut c_void,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn mgb_register_twin(
     parameters: c_int,
     whole_rows: c_int,
 ) {
-    type Register = unsafe extern "C" fn(
+    type RegisterFunction = unsafe extern "C" fn(
         *mut c_void,
         *const c_void,
         *const c_char,
@@ -63,10 +63,10 @@ pub unsafe extern "C" fn mgb_register_twin(
     );
     let register = native::address(index::__cudaRegisterFunction);
     // SAFETY: the type is the header's.
-    let register = unsafe { std::mem::transmute::<*const c_void, Register>(register) };
+    let register = unsafe { std::mem::transmute::<*const c_void, RegisterFunction>(register) };
     let none = std::ptr::null_mut::<c_void>();
-    // SAFETY: the module's handle and a C string: contract of this function; a stub is an address that the runtime
-    // does not read.
+    // SAFETY: the module's handle and a C string: contract of this function; a stub is an address that the
+    // runtime does not read.
     unsafe {
         register(
             module,

@@ -114,6 +114,15 @@ pub fn conformance_with_asan() -> PathBuf {
     conformance_as("mgb-conformance-asan", ASAN)
 }
 
+/// The same, whose kernels have twins.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn conformance_with_twins() -> PathBuf {
+    conformance_as("mgb-conformance-twins", "-O1 --mgb-parts")
+}
+
 /// The folder with the interpreters of random programs. Built at the first call of a test.
 ///
 /// # Panics

@@ -1,6 +1,7 @@
 //! The conformance set on softgpu: every case as a real GPU recorded it, natively and under MGB.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use mgb_probe::Client;
@@ -14,7 +15,18 @@ use mgb_tests::{built, plain};
 const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(240);
 
 fn command(node: &PrivateNode, program: &ConformanceProgram, mode: &str, order: &str) -> Command {
-    let path = built::conformance().join(&program.name);
+    command_in(&built::conformance(), node, program, mode, order)
+}
+
+/// Of the programs in this folder.
+fn command_in(
+    folder: &Path,
+    node: &PrivateNode,
+    program: &ConformanceProgram,
+    mode: &str,
+    order: &str,
+) -> Command {
+    let path = folder.join(&program.name);
     let mut command = node.command(path, &[]);
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
     command.env("SOFTGPU_ORDER", order).envs(program.model());
@@ -89,6 +101,41 @@ fn plain_programs_behind_the_front() {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert!(granted() > before, "{}: no session", program.name);
     }
+    node.wait_until_empty();
+}
+
+/// Programs whose kernels have twins, which nobody runs.
+#[test]
+fn natively_with_twins() {
+    let node = PrivateNode::without_mgbd("1x2GiB");
+    let folder = built::conformance_with_twins();
+    check(|program| command_in(&folder, &node, program, "off", ""));
+}
+
+/// Each kernel that has a twin is run by it, stopped and continued at random. The launch waits for its kernel
+/// then: it reports a fault itself, and no stream is busy behind it.
+#[test]
+fn stopped_at_random() {
+    const AT_THE_LAUNCH: [&str; 4] = ["trap", "assertion", "illegal_address", "busy_stream_is_not_ready"];
+    let node = PrivateNode::start("1x2GiB", "mgb");
+    let folder = built::conformance_with_twins();
+    let mut all = programs();
+    let wrong: Vec<String> = all
+        .iter_mut()
+        .flat_map(|program| {
+            let mut command = command_in(&folder, &node, program, "require", "");
+            let mut found = run(command.env("MGB_STOP_EVERY", "0.05"));
+            for case in AT_THE_LAUNCH {
+                found.remove(case);
+                program
+                    .recorded
+                    .iter_mut()
+                    .for_each(|recorded| drop(recorded.remove(case)));
+            }
+            wrong(program, &found)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     node.wait_until_empty();
 }
 

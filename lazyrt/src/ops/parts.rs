@@ -1,8 +1,9 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
-//! With `MGB_STOP_EVERY=MS` each such launch is stopped at random, MS milliseconds after it began or was continued
-//! on average, and continued with another number of workers. Between two parts memory may be evicted or moved, and
-//! the next part is launched where the task is then. The launch waits until the kernel is done.
+//! With `MGB_STOP_EVERY=MS` each such launch is stopped at random, MS milliseconds after it began or was
+//! continued on average, and continued with another number of workers. Between two parts memory may be
+//! evicted or moved, and the next part is launched where the task is then. The launch waits until the kernel
+//! is done.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -29,8 +30,8 @@ const WARP: u32 = 32;
 /// How often a launch that is to be stopped is asked whether it has ended by itself.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// What a twin reads, and counts its tickets in: the table in `pass/src/device/parts/twin.rs`. The stop word lies
-/// behind.
+/// What a twin reads, and counts its tickets in: the table in `pass/src/device/parts/twin.rs`. The stop word
+/// lies behind.
 #[repr(C)]
 #[derive(Debug)]
 struct ControlBlock {
@@ -103,7 +104,8 @@ pub unsafe fn begin(
     let arguments = if twin.parameters == 0 {
         Vec::new()
     } else {
-        // SAFETY: the address of as many arguments as the kernel has parameters: contract of `cudaLaunchKernel`.
+        // SAFETY: the address of as many arguments as the kernel has parameters: contract of
+        // `cudaLaunchKernel`.
         unsafe { std::slice::from_raw_parts(arguments, twin.parameters) }.to_vec()
     };
     Some(PartedLaunch {
@@ -124,8 +126,8 @@ impl PartedLaunch {
         self.is_done
     }
 
-    /// Runs some of the blocks on the current GPU, in the runtime's stream, and waits for them. `whole` launches the
-    /// original, where the twin cannot be launched.
+    /// Runs some of the blocks on the current GPU, in the runtime's stream, and waits for them. `whole`
+    /// launches the original, where the twin cannot be launched.
     pub fn run(&mut self, launch: Launch, stream: Stream, whole: impl FnOnce() -> Code) -> Code {
         // It may be tried again after it has failed.
         self.is_done = false;

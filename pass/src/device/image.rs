@@ -7,10 +7,10 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, is_twin};
 use super::registered::RegisteredSymbols;
 use super::translate::Translation;
-use super::{helpers, module, parts, variables};
+use super::{helpers, module, variables};
 
 /// `SOFTGPU_IMAGE_VERSION`.
 const VERSION: u64 = 3;
@@ -98,7 +98,7 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option
     for kernel in &translation.kernels {
         let stub = match registered.map(|host| host.stubs.get(&kernel.name).copied()) {
             // Twins are registered by lazyrt, under stubs of its own.
-            Some(None) if parts::is_twin(&kernel.name) => tables.null(),
+            Some(None) if is_twin(&kernel.name) => tables.null(),
             Some(None) => continue,
             Some(Some(stub)) => stub,
             None => tables.null(),

@@ -1,6 +1,24 @@
 //! A kernel as the translation describes it to the software GPU.
 use super::entry::Parameter;
 
+/// What the name of a twin begins with.
+const TWIN: &str = "__mgb_twin_";
+
+/// Whether a symbol is that of a second kernel, which the pass has added (`parts`).
+pub fn is_twin(symbol: &str) -> bool {
+    symbol.starts_with(TWIN)
+}
+
+/// The symbol of a kernel's twin.
+pub fn twin_of(kernel: &str) -> String {
+    format!("{TWIN}{kernel}")
+}
+
+/// The kernel of which this one is the twin; itself, if it is none.
+pub fn original_of(symbol: &str) -> &str {
+    symbol.strip_prefix(TWIN).unwrap_or(symbol)
+}
+
 /// A kernel with its host code.
 pub struct Kernel {
     /// The device's symbol.

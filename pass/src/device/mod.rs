@@ -83,9 +83,9 @@ pub struct KernelSummary {
     pub max_threads: u32,
 }
 
-/// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it. Changes the module only
-/// where it would not link with other files' (`linkable`), and adds twins where they are wanted (`parts`). A file that cannot be written is not an error: the
-/// program then has no host kernels.
+/// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it. Changes the module
+/// only where it would not link with other files' (`linkable`), and adds twins where they are wanted
+/// (`parts`). A file that cannot be written is not an error: the program then has no host kernels.
 ///
 /// # Safety
 /// `module` must be a live module that no other thread uses during the call.

@@ -1,17 +1,17 @@
-//! Which values of a kernel are the same for all threads of a block, or of a warp, and where such threads may be
-//! apart.
+//! Which values of a kernel are the same for all threads of a block, or of a warp, and where such threads may
+//! be apart.
 //!
-//! All values count as the same for the block at first. What may differ is then spread along operands and branches
-//! until no more is found: a thread's own register differs, a value computed from one that differs does, and so
-//! does one that a branch on it chooses. LLVM's own analysis does not serve: it asks for the same value in a warp,
-//! and calls even the block's index different.
+//! All values count as the same for the block at first. What may differ is then spread along operands and
+//! branches until no more is found: a thread's own register differs, a value computed from one that differs
+//! does, and so does one that a branch on it chooses. LLVM's own analysis does not serve: it asks for the
+//! same value in a warp, and calls even the block's index different.
 //!
 //! From a branch on a value that differs up to the block that all its paths lead through (its immediate
-//! postdominator), threads may be in different places: they are *apart*. A value from there differs for whoever
-//! uses it elsewhere, since threads may leave a loop after different numbers of turns.
+//! postdominator), threads may be in different places: they are *apart*. A value from there differs for
+//! whoever uses it elsewhere, since threads may leave a loop after different numbers of turns.
 //!
-//! What is the same for a warp is so where rows of threads are whole warps: a block's width is a multiple of 32, or
-//! it has one row.
+//! What is the same for a warp is so where rows of threads are whole warps: a block's width is a multiple of
+//! 32, or it has one row.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::core::*;
@@ -49,7 +49,7 @@ pub enum SameFor {
     Block,
     /// The lanes of a warp, where rows are whole warps.
     Warp,
-    /// One thread.
+    /// Nobody but the thread itself.
     Thread,
 }
 
@@ -99,13 +99,14 @@ impl Redundancy {
         self.values.get(&value).copied().unwrap_or_default()
     }
 
-    /// Whether some threads of a block may be here while others are elsewhere: if not, for the block; if whole
-    /// warps may be, for the warp.
+    /// Whether some threads of a block may be here while others are elsewhere: if not, for the block; if
+    /// whole warps may be, for the warp.
     pub fn apart(&self, block: LLVMBasicBlockRef) -> SameFor {
         self.apart.get(&block).copied().unwrap_or_default()
     }
 
-    /// Whether threads may be here that wait for nobody who has returned already: by whole warps, or not at all.
+    /// Whether threads may be here that wait for nobody who has returned already: by whole warps, or not at
+    /// all.
     pub fn follows_exit(&self, block: LLVMBasicBlockRef) -> SameFor {
         self.may_follow_exit.get(&block).copied().unwrap_or_default()
     }

@@ -2,13 +2,14 @@
 //!
 //! Variables that only one kernel reaches overlap those that only another one does; so a kernel needs no more
 //! shared memory than on a GPU, however many kernels its source has.
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::Reach;
 use super::ir::*;
+use super::kernel::original_of;
 use super::layout::{Layout, align_up};
 use super::variables;
 
@@ -19,8 +20,9 @@ const SHARED: u32 = 3;
 const STATIC_AT: u64 = 56;
 const DYNAMIC_AT: u64 = 64;
 
-/// Replaces every shared variable by its place; returns the static bytes of each kernel.
-pub fn place(module: LLVMModuleRef, kernels: &[Reach]) -> Vec<u64> {
+/// Replaces every shared variable by its place; returns the static bytes of each kernel, whose names are
+/// given. A kernel and its twin have the same variables in the same places.
+pub fn place(module: LLVMModuleRef, kernels: &[Reach], names: &[&str]) -> Vec<u64> {
     let layout = Layout::of(module);
     let all: Vec<_> = globals(module)
         .into_iter()
@@ -30,38 +32,42 @@ pub fn place(module: LLVMModuleRef, kernels: &[Reach]) -> Vec<u64> {
     let (dynamic, fixed): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|&global| is_declaration(global) || layout.size(value_type(global)) == 0);
-    let users: HashMap<_, Vec<usize>> = fixed
+    let users: HashMap<_, BTreeSet<&str>> = fixed
         .iter()
         .map(|&global| {
-            let of = kernels
-                .iter()
-                .enumerate()
-                .filter(|(_, reach)| reach.globals.contains(&global));
-            (global, of.map(|(at, _)| at).collect())
+            let of = kernels.iter().zip(names);
+            let of = of.filter(|(reach, _)| reach.globals.contains(&global));
+            (global, of.map(|(_, name)| original_of(name)).collect())
         })
         .collect();
+    let is_common = |global: &LLVMValueRef| users.get(global).is_some_and(|of| of.len() != 1);
 
     let mut offsets = HashMap::new();
-    let mut put = |global: LLVMValueRef, end: &mut u64| {
-        let at = align_up(*end, layout.align_of_global(global));
+    let mut put = |global: LLVMValueRef, end: u64| {
+        let at = align_up(end, layout.align_of_global(global));
         offsets.insert(global, at);
-        *end = at + layout.size(value_type(global));
+        at + layout.size(value_type(global))
     };
-    let mut common = 0;
-    for &global in fixed.iter().filter(|global| users[*global].len() != 1) {
-        put(global, &mut common);
-    }
+    let common = fixed
+        .iter()
+        .filter(|&global| is_common(global))
+        .fold(0, |end, &global| put(global, end));
+    // A kernel first: its twin has a variable more.
+    let mut order: Vec<usize> = (0..kernels.len()).collect();
+    order.sort_by_key(|&at| names[at] != original_of(names[at]));
+    let mut ends: HashMap<&str, u64> = HashMap::new();
     let mut bytes: Vec<u64> = vec![0; kernels.len()];
-    for (at, reach) in kernels.iter().enumerate() {
-        let touches_common = reach
-            .globals
-            .iter()
-            .any(|global| users.get(global).is_some_and(|of| of.len() != 1));
-        let mut end = common;
-        for &global in fixed.iter().filter(|global| users[*global] == [at]) {
-            put(global, &mut end);
+    let mut placed = HashSet::new();
+    for at in order {
+        let reach = &kernels[at];
+        let end = ends.entry(original_of(names[at])).or_insert(common);
+        for &global in fixed.iter().filter(|global| reach.globals.contains(*global)) {
+            if !is_common(&global) && placed.insert(global) {
+                *end = put(global, *end);
+            }
         }
-        bytes[at] = if end > common || touches_common { end } else { 0 };
+        let touches_common = reach.globals.iter().any(is_common);
+        bytes[at] = if *end > common || touches_common { *end } else { 0 };
     }
 
     for global in fixed {

@@ -101,7 +101,8 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     drop_used_lists(module);
     let graph = CallGraph::new(module);
     let reach: Vec<Reach> = entries.iter().map(|&entry| graph.reach(entry)).collect();
-    let shared = shared::place(module, &reach);
+    let names_of_kernels: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    let shared = shared::place(module, &reach, &names_of_kernels);
     wrap32::indices(module);
     let block = variables::place(module, &names)?;
     lockstep::insert(module, &reach);

@@ -15,7 +15,7 @@ use super::callgraph::{CallGraph, is_of_system};
 use super::escape::{self, Published};
 use super::ir::*;
 use super::layout::Layout;
-use super::parts::{self, Parts};
+use super::parts::{self, PartsKind};
 use super::{gpu_dependence, module, side_files, translate};
 
 /// What the kernels of one source do to its device variables; all by the device's symbols.
@@ -36,7 +36,7 @@ pub struct Uses {
     pub published: Published,
     /// How each kernel can be run in parts, where that was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parts: BTreeMap<String, Parts>,
+    pub parts: BTreeMap<String, PartsKind>,
 }
 
 /// What is known of a source; none where its device modules are not kept or cannot be read.

@@ -11,7 +11,7 @@ use super::super::layout::Layout;
 use super::super::redundancy::{Redundancy, SameFor};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
-use super::{Obstacle, Parts, barriers, twin};
+use super::{Obstacle, PartsKind, barriers, twin};
 use crate::assume::Proof;
 
 /// NVVM's address space of shared memory.
@@ -20,7 +20,7 @@ const SHARED: u32 = 3;
 const MOST_STATIC_SHARED: u64 = 48 << 10;
 
 /// Judges a kernel of a module that is cleaned up.
-pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> Parts {
+pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> PartsKind {
     let reach = graph.reach(kernel);
     let mut found = Findings::default();
     found.kernel(module, kernel, &reach);
@@ -32,19 +32,19 @@ pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> 
     }
     found.together(kernel);
     if found.obstacles.is_empty() {
-        Parts::Twin {
+        PartsKind::Twin {
             votes: found.votes,
             whole_rows: found.whole_rows,
             parameters: llvm!(LLVMCountParams(kernel)),
         }
     } else {
-        Parts::Obstacles(found.obstacles)
+        PartsKind::Obstacles(found.obstacles)
     }
 }
 
-/// Looks at the kernel as the optimiser has not seen it yet, which is what a twin is made of: a call that it will
-/// resolve goes through a pointer there.
-pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: Parts) -> Parts {
+/// Looks at the kernel as the optimiser has not seen it yet, which is what a twin is made of: a call that it
+/// will resolve goes through a pointer there.
+pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: PartsKind) -> PartsKind {
     let mut obstacles = BTreeSet::new();
     if graph.reach(kernel).calls_pointer {
         obstacles.insert(Obstacle::UnknownCallee);
@@ -59,11 +59,11 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: Parts) -> Parts {
         obstacles.insert(Obstacle::VariableStack);
     }
     match parts {
-        Parts::Twin { .. } if obstacles.is_empty() => parts,
-        Parts::Twin { .. } => Parts::Obstacles(obstacles),
-        Parts::Obstacles(mut found) => {
+        PartsKind::Twin { .. } if obstacles.is_empty() => parts,
+        PartsKind::Twin { .. } => PartsKind::Obstacles(obstacles),
+        PartsKind::Obstacles(mut found) => {
             found.extend(obstacles);
-            Parts::Obstacles(found)
+            PartsKind::Obstacles(found)
         }
     }
 }

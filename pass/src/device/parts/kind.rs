@@ -7,8 +7,8 @@ use super::obstacle::Obstacle;
 
 /// How a kernel can be run in parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Parts {
-    /// By tickets.
+pub enum PartsKind {
+    /// By a twin, which takes blocks by tickets.
     Twin {
         /// Whether threads that return early vote at barriers where others may follow.
         votes: bool,
@@ -21,7 +21,7 @@ pub enum Parts {
     Obstacles(BTreeSet<Obstacle>),
 }
 
-impl Parts {
+impl PartsKind {
     /// How a kernel can be run in parts that is compiled for several architectures, of which any may run.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

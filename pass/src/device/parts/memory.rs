@@ -1,5 +1,5 @@
-//! Loops that a block leaves only by what other blocks write. A launch that runs few blocks at once, or a slice,
-//! would wait in one without end.
+//! Loops that a block leaves only by what other blocks write. A launch that runs few blocks at once, or a
+//! slice, would wait in one without end.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::LLVMOpcode;

@@ -1,8 +1,8 @@
 //! Kernels that can be run in parts: which of them can, and the second kernel, beside each, that does.
 //!
-//! A *twin* takes its blocks by tickets, so that its launch can stop between two blocks and go on later, with more
-//! or fewer workers, on another GPU too. *Slices* are launches of some of the blocks each. The original stays as
-//! it is. See docs/design/parts.md.
+//! A *twin* takes its blocks by tickets, so that its launch can stop between two blocks and go on later, with
+//! more or fewer workers, on another GPU too. *Slices* are launches of some of the blocks each. The original
+//! stays as it is. See docs/design/parts.md.
 use inkwell::llvm_sys::LLVMAttributeFunctionIndex;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
@@ -17,13 +17,12 @@ mod twin;
 
 use super::callgraph::CallGraph;
 use super::ir::*;
+pub use super::kernel::{is_twin, twin_of};
 use super::module;
 use super::translate::CLEAN_UP;
-pub use kind::Parts;
+pub use kind::PartsKind;
 pub use obstacle::Obstacle;
 
-/// What the name of a twin begins with.
-const TWIN: &str = "__mgb_twin_";
 /// The attribute of a kernel that says how it can be run in parts.
 const ATTRIBUTE: &str = "mgb-parts";
 
@@ -38,18 +37,8 @@ pub fn are_wanted() -> bool {
         .is_some_and(|value| !matches!(value.as_encoded_bytes(), b"" | b"0" | b"off"))
 }
 
-/// Whether a symbol is that of a second kernel, which the pass has added.
-pub fn is_twin(symbol: &str) -> bool {
-    symbol.starts_with(TWIN)
-}
-
-/// The symbol of a kernel's twin.
-pub fn twin_of(kernel: &str) -> String {
-    format!("{TWIN}{kernel}")
-}
-
-/// Marks each kernel of a device module with how it can be run in parts, and adds twins. True when the module was
-/// changed.
+/// Marks each kernel of a device module with how it can be run in parts, and adds twins. True when the module
+/// was changed.
 pub fn add(module: LLVMModuleRef) -> bool {
     let kernels = module::kernels(module);
     if !barriers::are_known() || kernels.is_empty() || kernels.iter().any(|&kernel| is_twin(&name(kernel))) {
@@ -64,7 +53,7 @@ pub fn add(module: LLVMModuleRef) -> bool {
         }
     }
     for (kernel, parts) in &judged {
-        if let Parts::Twin { votes, .. } = parts {
+        if let PartsKind::Twin { votes, .. } = parts {
             twin::add(module, *kernel, &twin_of(&name(*kernel)), *votes);
         }
         set_string_attribute(*kernel, ATTRIBUTE, &text(parts));
@@ -73,7 +62,7 @@ pub fn add(module: LLVMModuleRef) -> bool {
 }
 
 /// How the kernels of a module can be run in parts, by their symbols.
-fn judge(module: LLVMModuleRef) -> Vec<(String, Parts)> {
+fn judge(module: LLVMModuleRef) -> Vec<(String, PartsKind)> {
     // The optimiser's usual clean-up shows what is the same for a block, on a copy.
     let copy = llvm!(LLVMCloneModule(module));
     for function in defined_functions(copy) {
@@ -97,29 +86,29 @@ fn judge(module: LLVMModuleRef) -> Vec<(String, Parts)> {
 }
 
 /// How a kernel can be run in parts, as [`add`] has marked it.
-pub fn of(kernel: LLVMValueRef) -> Option<Parts> {
+pub fn of(kernel: LLVMValueRef) -> Option<PartsKind> {
     let text = string_attribute(kernel, ATTRIBUTE)?;
     let Some(words) = text.strip_prefix(TWIN_WORD) else {
         let obstacles = text.split(',').filter_map(Obstacle::named).collect();
-        return Some(Parts::Obstacles(obstacles));
+        return Some(PartsKind::Obstacles(obstacles));
     };
-    Some(Parts::Twin {
+    Some(PartsKind::Twin {
         votes: words.contains(VOTES_WORD),
         whole_rows: words.contains(ROWS_WORD),
         parameters: llvm!(LLVMCountParams(kernel)),
     })
 }
 
-fn text(parts: &Parts) -> String {
+fn text(parts: &PartsKind) -> String {
     match parts {
-        Parts::Twin {
+        PartsKind::Twin {
             votes, whole_rows, ..
         } => {
             let votes = if *votes { VOTES_WORD } else { "" };
             let rows = if *whole_rows { ROWS_WORD } else { "" };
             format!("{TWIN_WORD}{votes}{rows}")
         }
-        Parts::Obstacles(obstacles) => {
+        PartsKind::Obstacles(obstacles) => {
             let codes: Vec<String> = obstacles.iter().map(|one| one.code().to_string()).collect();
             codes.join(",")
         }

@@ -20,7 +20,7 @@ const REGISTERS: [&str; 6] = [
 ];
 
 /// The index of a block and the size of its grid, as values: x, y and z of each.
-pub type Place = [LLVMValueRef; 6];
+pub type BlockPlace = [LLVMValueRef; 6];
 
 /// Replaces what a function and those that it calls find out about their block.
 pub struct Replicator {
@@ -45,7 +45,7 @@ impl Replicator {
     }
 
     /// Replaces it in a function of which these values are known. Calls lead to copies from there on.
-    pub fn replace(&mut self, function: LLVMValueRef, place: &Place) {
+    pub fn replace(&mut self, function: LLVMValueRef, place: &BlockPlace) {
         for call in instructions(function).into_iter().filter(|&at| is_call(at)) {
             let Some(callee) = callee(call) else {
                 continue;

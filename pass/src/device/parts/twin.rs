@@ -1,9 +1,9 @@
 //! Twins: a kernel that takes its blocks by tickets.
 //!
-//! A twin is launched with as many blocks as are to work at once, its *workers*, and has one parameter more: the
-//! address of its control block. A worker takes the next ticket, runs the original's block of this number from
-//! its begin to its end, and goes on until no ticket is left or the stop word is set; it looks at that before it
-//! takes a ticket, so that each block is run as a whole, once.
+//! A twin is launched with as many blocks as are to work at once, its *workers*, and has one parameter more:
+//! the address of its control block. A worker takes the next ticket, runs the original's block of this number
+//! from its begin to its end, and goes on until no ticket is left or the stop word is set; it looks at that
+//! before it takes a ticket, so that each block is run as a whole, once.
 //!
 //! The control block, which the host fills:
 //!
@@ -14,10 +14,10 @@
 //! | 16 | 3 × u32 | the size of the grid |
 //! | 32 | address of a u32 | the stop word: not 0 once workers are to stop |
 //!
-//! Threads that return from the original's code go on to the end of the twin's loop. Where others may then meet at
-//! a barrier without them, all vote: who is at the original's barrier says that the block goes on, who has returned
-//! says no, and meets the others at each barrier until all say no. This is what the GPU does by itself for threads
-//! that have ended.
+//! Threads that return from the original's code go on to the end of the twin's loop. Where others may then
+//! meet at a barrier without them, all vote: who is at the original's barrier says that the block goes on,
+//! who has returned says no, and meets the others at each barrier until all say no. This is what the GPU does
+//! by itself for threads that have ended.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
@@ -35,7 +35,7 @@ pub const SHARED_BYTES: u64 = 16;
 /// NVVM's address space of shared memory.
 const SHARED: u32 = 3;
 /// Where a worker's first thread tells the others which block is next: whether there is one, and its index.
-const TICKET: &str = "__mgb_ticket";
+const TICKET: &str = "__mgb_ticket_";
 
 /// The attribute of a parameter that no thread may write to.
 const GRID_CONSTANT: &str = "nvvm.grid_constant";
@@ -262,7 +262,8 @@ impl TwinFrame {
         [x, y, z]
     }
 
-    /// Where threads go that return: they wait for the others, since the next block has the same shared memory.
+    /// Where threads go that return: they wait for the others, since the next block has the same shared
+    /// memory.
     fn end(&self, end: LLVMBasicBlockRef, take: LLVMBasicBlockRef, votes: bool) {
         for &at in &self.returns {
             llvm!(LLVMBuildBr(Builder::before(at).raw(), end));
@@ -279,13 +280,10 @@ impl TwinFrame {
         }
     }
 
-    /// Where the ticket lies in shared memory; all twins of a module have the variable in common.
+    /// Where the ticket lies in shared memory. Each twin has a variable of its own, so that no other kernel
+    /// counts it.
     fn ticket(&self) -> LLVMValueRef {
-        let symbol = c_string(TICKET);
-        let known = llvm!(LLVMGetNamedGlobal(self.module, symbol.as_ptr()));
-        if !known.is_null() {
-            return known;
-        }
+        let symbol = c_string(&format!("{TICKET}{}", name(self.twin)));
         let ty = llvm!(LLVMArrayType2(self.i32, SHARED_BYTES / 4));
         let ticket = llvm!(LLVMAddGlobalInAddressSpace(
             self.module,

@@ -3,7 +3,7 @@ use mgb_catalogue::report::{KernelParts, KernelReport, Reason};
 
 use super::Collected;
 use super::sources::SourceFacts;
-use crate::device::parts::{self, Parts};
+use crate::device::parts::{self, PartsKind};
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
 
@@ -34,16 +34,16 @@ pub fn reports(sources: &[SourceFacts]) -> Vec<(String, KernelReport)> {
     all
 }
 
-fn report(symbol: &str, found: &Parts) -> KernelReport {
+fn report(symbol: &str, found: &PartsKind) -> KernelReport {
     let kernel = helpers::demangle(symbol);
     let obstacles = match found {
-        Parts::Twin { .. } => Vec::new(),
-        Parts::Obstacles(obstacles) => obstacles.iter().copied().collect(),
+        PartsKind::Twin { .. } => Vec::new(),
+        PartsKind::Obstacles(obstacles) => obstacles.iter().copied().collect(),
     };
     let parts = match found {
-        Parts::Twin { .. } => KernelParts::Twin,
-        Parts::Obstacles(_) if obstacles.iter().any(|one| one.forbids_slices()) => KernelParts::Whole,
-        Parts::Obstacles(_) => KernelParts::Slices,
+        PartsKind::Twin { .. } => KernelParts::Twin,
+        PartsKind::Obstacles(_) if obstacles.iter().any(|one| one.forbids_slices()) => KernelParts::Whole,
+        PartsKind::Obstacles(_) => KernelParts::Slices,
     };
     let reasons = obstacles.into_iter().map(|obstacle| Reason {
         code: obstacle.code(),
@@ -69,7 +69,7 @@ pub fn twins(collected: &Collected, sources: &[SourceFacts]) -> Vec<TwinRegistra
             .iter()
             .find_map(|source| Some((source.stubs.get(&stub)?, source)))?;
         match source.uses.parts.get(symbol)? {
-            Parts::Twin {
+            PartsKind::Twin {
                 parameters,
                 whole_rows,
                 ..
@@ -79,7 +79,7 @@ pub fn twins(collected: &Collected, sources: &[SourceFacts]) -> Vec<TwinRegistra
                 whole_rows: *whole_rows,
                 parameters: *parameters,
             }),
-            Parts::Obstacles(_) => None,
+            PartsKind::Obstacles(_) => None,
         }
     });
     twins.collect()

@@ -1,5 +1,5 @@
-//! Kernels with twins (`--mgb-parts`), stopped at random (`MGB_STOP_EVERY`): each block is run once, as a whole,
-//! whatever happens between two parts.
+//! Kernels with twins (`--mgb-parts`), stopped at random (`MGB_STOP_EVERY`): each block is run once, as a
+//! whole, whatever happens between two parts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
