@@ -1,6 +1,6 @@
 //! The process's one driver: loaded and initialised at the first need, in the process's turn at mgbd.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
 use mgb_core::{mps, notice};
@@ -42,9 +42,7 @@ fn load() -> Result<Driver, String> {
         turn
     });
     let before = std::env::var_os(VISIBLE);
-    let uuids = session::client().zip(before.as_ref().and_then(|list| list.to_str()));
-    let uuids = uuids.map(|(client, list)| client.uuids_of(list).join(","));
-    // Where mgbd shares a part of the node's GPUs, its MPS counts those alone, from 0 on.
+    let uuids = session::client().and_then(|client| shared(client, before.as_deref()));
     let named = uuids.filter(|uuids| !uuids.is_empty());
     if let Some(uuids) = &named {
         set_visible(Some(OsString::from(uuids)));
@@ -55,6 +53,20 @@ fn load() -> Result<Driver, String> {
         set_visible(before);
     }
     driver
+}
+
+/// The UUIDs of the GPUs that the driver is to see, where it would not see them by itself: mgbd may share a part of the
+/// node's alone. Its MPS counts that part, from 0 on; outside of it a program would have devices for which there is no
+/// GPU, and two of its devices on one.
+fn shared(client: &Client, before: Option<&OsStr>) -> Option<String> {
+    match before {
+        Some(list) => Some(client.uuids_of(list.to_str()?).join(",")),
+        None if !mps::is_used(client.hello()) || mps::why_outside().is_some() => {
+            let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+            Some(all.join(","))
+        }
+        None => None,
+    }
 }
 
 /// What the program's environment said of its percentage of the multiprocessors, before this library did.

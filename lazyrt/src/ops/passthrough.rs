@@ -17,7 +17,7 @@ use crate::launch_view::LaunchView;
 use crate::session::{self, Mode, mode};
 use crate::state::{self, Key, WithObjects};
 use crate::task_binding::{self, Asked};
-use crate::{device, native, process_exit, thread};
+use crate::{device, driver_start, native, process_exit, thread};
 
 /// Whether the end of the process is waited for.
 static FIRST: Once = Once::new();
@@ -92,6 +92,8 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     if mode != Mode::Mgb || function.native || !native::has(index) {
         if mode == Mode::Mgb && function.initialises {
             session::note_use();
+            // With the GPUs that mgbd shares, and in the process's turn. What fails the runtime says by itself.
+            let _ = driver_start::get();
         }
         return native::address(index);
     }

@@ -100,3 +100,28 @@ fn one_thread_has_two_devices_work_at_once() {
         );
     }
 }
+
+/// Where mgbd shares one GPU of two, a program has that one device. With two on one GPU, one's variables would be the
+/// other's.
+#[test]
+fn a_program_has_no_more_devices_than_mgbd_shares() {
+    let mut node = PrivateNode::without_mgbd("2x256MiB");
+    let mut mgbd = node.mgbd(&["--policy", "mgb"]);
+    node.start_mgbd_as(mgbd.env("CUDA_VISIBLE_DEVICES", "1"));
+    let source = node.write(
+        "count.cu",
+        "#include <cstdio>\nint main() { int n = -1; cudaFree(0); cudaGetDeviceCount(&n); printf(\"%d\\n\", n); \
+         printf(\"%d\\n\", cudaSetDevice(1)); }\n",
+    );
+    let program = node.folder().join("count");
+    let mut compile = node.command(bin("mgb-clang++"), &["-O1", "-o"]);
+    run(compile.arg(&program).arg(&source)).success();
+    for (mode, printed) in [("off", "2\n0\n"), ("require", "1\n101\n")] {
+        let mut command = node.command(&program, &[]);
+        assert_eq!(
+            run(command.env("MGB", mode)).success(),
+            printed,
+            "with MGB={mode}"
+        );
+    }
+}
