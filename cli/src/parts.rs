@@ -17,3 +17,15 @@ pub fn take(words: &mut Vec<OsString>) {
         unsafe { env::set_var(VARIABLE, "1") };
     }
 }
+
+/// Device code that is linked across files gets no twins, since the host registers none there: takes the request back,
+/// and says so.
+pub fn leave_out() {
+    if env::var_os(VARIABLE).is_some_and(|value| !matches!(value.as_encoded_bytes(), b"" | b"0" | b"off")) {
+        // SAFETY: the wrappers run on one thread up to here.
+        unsafe { env::remove_var(VARIABLE) };
+        mgb_command::tell!(
+            "mgb clang: device code that is linked across files gets no twins: {OPTION} is left out"
+        );
+    }
+}

@@ -334,14 +334,19 @@ fn first(section: &[u8]) -> Option<(u32, &[u8], &[u8])> {
     Some((u32::from_le_bytes(*arch), bitcode, behind))
 }
 
-/// Whether a command compiles such code and links it at once.
-pub fn is_in_one_step(line: &CommandLine) -> bool {
+/// Whether a command compiles such code.
+pub fn compiles(line: &CommandLine) -> bool {
     let option = line
         .arguments
         .iter()
         .rev()
         .find(|one| one.word == "-fgpu-rdc" || one.word == "-fno-gpu-rdc");
-    option.is_some_and(|one| one.word == "-fgpu-rdc") && line.links() && line.has_input(Language::Cuda)
+    option.is_some_and(|one| one.word == "-fgpu-rdc") && line.has_input(Language::Cuda)
+}
+
+/// Whether a command compiles such code and links it at once.
+pub fn is_in_one_step(line: &CommandLine) -> bool {
+    compiles(line) && line.links()
 }
 
 /// The same in steps: the folder with the objects, the command lines that make them, and the one that links

@@ -57,6 +57,9 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> CommandResult {
     {
         return Err(spawn::become_clang(&clang, &words)).code(exit::NODE);
     }
+    if across::compiles(&line) {
+        parts::leave_out();
+    }
     if across::is_in_one_step(&line) {
         return in_steps(&line, cxx);
     }
