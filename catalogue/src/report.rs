@@ -181,6 +181,10 @@ pub enum ReasonCode {
     SharedMemory,
     /// The kernel takes memory on its stack whose size only shows as it runs.
     VariableStack,
+    /// The kernel has sums that may be computed in any order (`-ffast-math`).
+    FastMath,
+    /// The kernel has as many parameters as a kernel may have.
+    Parameters,
     /// The kernel is compiled for a GPU before sm_70.
     OldArchitecture,
     /// A reason of a later version.
@@ -190,7 +194,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [ReasonCode; 31] = [
+    pub const ALL: [ReasonCode; 33] = [
         ReasonCode::NoDominatingPoint,
         ReasonCode::NeedUndefined,
         ReasonCode::UnknownObject,
@@ -220,6 +224,8 @@ impl ReasonCode {
         ReasonCode::Asynchronous,
         ReasonCode::SharedMemory,
         ReasonCode::VariableStack,
+        ReasonCode::FastMath,
+        ReasonCode::Parameters,
         ReasonCode::OldArchitecture,
         ReasonCode::Other,
     ];

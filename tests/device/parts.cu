@@ -33,6 +33,7 @@ extern "C" __global__ void plain(int *x, int n) {
 // DEVICE: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 true)
 // DEVICE: parts.end:
 // DEVICE-NEXT: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 false)
+// DEVICE-NEXT: br i1 {{.*}}, label %parts.end, label %parts.take, !llvm.loop [[LOOP:![0-9]+]]
 extern "C" __global__ void returns_early(int *x, int n) {
   if (THREAD >= n)
     return;
@@ -137,6 +138,97 @@ extern "C" __global__ void locks(int *x) {
   __sync_lock_test_and_set(x, 0);
 }
 
+// By way of shared memory, of a branch, of an array, of a plain load behind a fence.
+// CHECK-DAG: kernel waits_shared: whole waits-for-blocks
+extern "C" __global__ void waits_shared(int *x, int n) {
+  static __device__ __attribute__((shared)) int seen;
+  do {
+    MEET;
+    if (THREAD == 0)
+      seen = __sync_fetch_and_add(x, 0);
+    MEET;
+  } while (seen < n);
+}
+
+// CHECK-DAG: kernel waits_branch: whole waits-for-blocks
+extern "C" __global__ void waits_branch(volatile int *x) {
+  int n = 0;
+  while (n < 3)
+    if (x[n] != 0)
+      n++;
+}
+
+// CHECK-DAG: kernel waits_plain: whole waits-for-blocks
+extern "C" __global__ void waits_plain(int *x) {
+  while (x[0] == 0)
+    __nvvm_membar_gl();
+}
+
+// CHECK-DAG: kernel waits_in_assembly: whole waits-for-blocks
+extern "C" __global__ void waits_in_assembly(int *x) {
+  int seen;
+  do
+    asm volatile("ld.global.cv.u32 %0, [%1];" : "=r"(seen) : "l"(x));
+  while (seen == 0);
+}
+
+// CHECK-DAG: kernel locks_in_turns: whole waits-for-blocks
+extern "C" __global__ void locks_in_turns(int *x, int n) {
+  while (1) {
+    int seen = __sync_val_compare_and_swap(x, n, 0);
+    if (seen == n)
+      break;
+  }
+}
+
+// It is tried again with what it has read, but ends by the value.
+// CHECK-DAG: kernel waits_exchanging: whole waits-for-blocks
+extern "C" __global__ void waits_exchanging(int *x, int n) {
+  int old = 0, seen;
+  do {
+    seen = old;
+    old = __sync_val_compare_and_swap(x, seen, seen);
+  } while (old < n);
+}
+
+// What others write says what is done, not for how long.
+// CHECK-DAG: kernel adds: twin
+extern "C" __global__ void adds(int *x, const int *at, int n) {
+  for (int i = THREAD; i < n; i += THREADS)
+    if (__sync_fetch_and_add(&x[at[i]], 1) == 7)
+      x[n] = i;
+}
+
+// CHECK-DAG: kernel half_votes: slices warp-after-exit
+extern "C" __global__ void half_votes(int *x) {
+  if (!__nvvm_vote_any_sync(THREAD & 16 ? 0xffff0000 : 0xffff, x[THREAD]))
+    return;
+  x[THREAD] = SHUFFLE(x[THREAD]);
+}
+
+// Lanes return behind a barrier that the others pass before they work together.
+// CHECK-DAG: kernel returns_behind: slices warp-after-exit
+extern "C" __global__ void returns_behind(int *x, int n) {
+  if (THREAD >= n) {
+    MEET;
+    return;
+  }
+  MEET;
+  x[THREAD] = SHUFFLE(x[THREAD]);
+}
+
+// CHECK-DAG: kernel sums_in_any_order: slices fast-math
+extern "C" __global__ void sums_in_any_order(float *x) {
+#pragma clang fp reassociate(on)
+  x[THREAD] = x[0] + x[1] + x[2] * x[THREAD];
+}
+
+struct Large {
+  char bytes[4088];
+};
+// CHECK-DAG: kernel takes_much: slices parameters
+extern "C" __global__ void takes_much(int *x, Large large) { x[0] = large.bytes[7]; }
+
 // It succeeds at last, whatever others do.
 // CHECK-DAG: kernel retries: twin
 extern "C" __global__ void retries(int *x) {
@@ -171,3 +263,7 @@ extern "C" __global__ void fills(int *x) {
   most[THREAD] = 1;
   x[THREAD] = most[THREAD ^ 1];
 }
+
+// Nothing moves out of the loop: a product that does is not contracted with a sum any more.
+// DEVICE-DAG: [[LOOP]] = distinct !{[[LOOP]], [[HINT:![0-9]+]]}
+// DEVICE-DAG: !{!"llvm.licm.disable"}

@@ -50,8 +50,13 @@ impl Setting {
                     let function = function as *const c_void;
                     let code = native::cudaFuncSetAttribute(function, attribute, value);
                     if let Some(twin) = twins::of(function).filter(|_| code.is_success()) {
-                        // A twin that cannot have it, such as all shared memory, cannot be launched either.
-                        native::cudaFuncSetAttribute(twin.stub, attribute, value);
+                        // A twin that cannot have it, such as all shared memory, cannot be launched either:
+                        // that is no error of the program's.
+                        let is_clean = native::cudaPeekAtLastError().is_success();
+                        let set = native::cudaFuncSetAttribute(twin.stub, attribute, value);
+                        if is_clean && !set.is_success() {
+                            native::cudaGetLastError();
+                        }
                     }
                     code
                 }

@@ -7,7 +7,7 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
-use super::kernel::{Kernel, is_twin};
+use super::kernel::{Kernel, twin_stub};
 use super::registered::RegisteredSymbols;
 use super::translate::Translation;
 use super::{helpers, module, variables};
@@ -97,9 +97,16 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option
     let mut rows = Vec::new();
     for kernel in &translation.kernels {
         let stub = match registered.map(|host| host.stubs.get(&kernel.name).copied()) {
-            // Twins are registered by lazyrt, under stubs of its own.
-            Some(None) if is_twin(&kernel.name) => tables.null(),
-            Some(None) => continue,
+            Some(None) => {
+                let stub = llvm!(LLVMGetNamedGlobal(
+                    module,
+                    c_string(&twin_stub(&kernel.name)).as_ptr()
+                ));
+                if stub.is_null() {
+                    continue;
+                }
+                stub
+            }
             Some(Some(stub)) => stub,
             None => tables.null(),
         };

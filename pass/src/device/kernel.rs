@@ -14,6 +14,11 @@ pub fn twin_of(kernel: &str) -> String {
     format!("{TWIN}{kernel}")
 }
 
+/// The symbol of a host module's variable by whose address the runtime knows a twin.
+pub fn twin_stub(twin: &str) -> String {
+    format!("mgb.twin.stub.{twin}")
+}
+
 /// The kernel of which this one is the twin; itself, if it is none.
 pub fn original_of(symbol: &str) -> &str {
     symbol.strip_prefix(TWIN).unwrap_or(symbol)

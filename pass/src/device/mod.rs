@@ -54,6 +54,7 @@ mod wrap32;
 
 pub use entry::Parameter;
 use ir::{c_string, llvm};
+pub(crate) use kernel::twin_stub;
 pub(crate) use module::source;
 pub(crate) use rdc_link::is_left;
 use registered::RegisteredSymbols;

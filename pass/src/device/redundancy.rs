@@ -34,8 +34,8 @@ const OF_BLOCK: [&str; 7] = [
 ];
 /// Those that all lanes of a warp read the same from.
 const OF_WARP: [&str; 3] = ["tid.y", "tid.z", "warpid"];
-/// What lanes of a warp find out together.
-const BY_WARP: [&str; 3] = ["vote.", "match.all.", "redux."];
+/// What lanes of a warp find out together, and which operand has the mask of those that do.
+const BY_WARP: [(&str, u32); 3] = [("vote.", 0), ("match.all.", 0), ("redux.sync.", 1)];
 
 /// NVVM's address space of memory that no kernel writes.
 const CONSTANT: u32 = 4;
@@ -138,9 +138,9 @@ impl Redundancy {
                 raise(&mut self.values, value, same);
             }
         }
-        let may_return = successors(block)
-            .iter()
-            .any(|next| flow.returns_freely.contains(next));
+        // Whoever goes past the region waits for the others at the first barrier behind it, if there is one
+        // before it returns. A barrier in the region may be one that the others have passed already.
+        let may_return = meeting.is_none_or(|meeting| flow.returns_freely.contains(&meeting));
         for block in region {
             raise(&mut self.apart, block, same);
             if may_return {
@@ -249,11 +249,16 @@ fn call(instruction: LLVMValueRef) -> CallValue {
     if name.starts_with("llvm.nvvm.barrier.cta.red.") && name.ends_with(".all") {
         return CallValue::Same(SameFor::Block);
     }
-    if name
-        .strip_prefix("llvm.nvvm.")
-        .is_some_and(|name| begins(name, &BY_WARP))
-    {
-        return CallValue::Same(SameFor::Warp);
+    let by_warp = BY_WARP.iter().find(|(one, _)| {
+        name.strip_prefix("llvm.nvvm.")
+            .is_some_and(|name| name.starts_with(one))
+    });
+    if let Some((_, mask)) = by_warp {
+        // Lanes that others' masks name get other answers.
+        let mask = llvm!(LLVMGetOperand(instruction, *mask));
+        let is_full =
+            !llvm!(LLVMIsAConstantInt(mask)).is_null() && llvm!(LLVMConstIntGetSExtValue(mask)) == -1;
+        return CallValue::Same(if is_full { SameFor::Warp } else { SameFor::Thread });
     }
     let has = |kind: &str| {
         let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
@@ -269,7 +274,7 @@ fn call(instruction: LLVMValueRef) -> CallValue {
 }
 
 /// Whether a load reads memory that nothing writes while the kernel runs.
-fn reads_fixed(
+pub fn reads_fixed(
     read_only: &mut HashMap<LLVMValueRef, bool>,
     load: LLVMValueRef,
     pointer: LLVMValueRef,
@@ -359,14 +364,15 @@ fn is_phi(instruction: LLVMValueRef) -> bool {
 }
 
 /// The blocks of a function, and where the paths from each meet again.
-struct Flow {
+pub struct Flow {
     meetings: HashMap<LLVMBasicBlockRef, LLVMBasicBlockRef>,
     /// Blocks from which threads may return without having met all others at a barrier.
     returns_freely: HashSet<LLVMBasicBlockRef>,
 }
 
 impl Flow {
-    fn of(function: LLVMValueRef) -> Self {
+    /// Reads a function.
+    pub fn of(function: LLVMValueRef) -> Self {
         let all = blocks(function);
         // Backwards, from the place where all threads that return meet.
         let mut graph = DiGraph::<Option<LLVMBasicBlockRef>, ()>::new();
@@ -406,7 +412,10 @@ impl Flow {
     }
 
     /// The blocks on the paths from a block to where they meet; and that place, none where it is the end.
-    fn region(&self, block: LLVMBasicBlockRef) -> (HashSet<LLVMBasicBlockRef>, Option<LLVMBasicBlockRef>) {
+    pub fn region(
+        &self,
+        block: LLVMBasicBlockRef,
+    ) -> (HashSet<LLVMBasicBlockRef>, Option<LLVMBasicBlockRef>) {
         let meeting = self.meetings.get(&block).copied();
         let mut region = HashSet::new();
         let mut waiting = successors(block);

@@ -1,14 +1,14 @@
 //! Which kernels can be run in parts, by what their code does.
 use std::collections::{BTreeSet, HashSet};
 
-use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMFastMathAllowReassoc, LLVMOpcode};
 
 use super::super::callgraph::{CallGraph, Reach, is_of_system};
 use super::super::ir::*;
-use super::super::layout::Layout;
-use super::super::redundancy::{Redundancy, SameFor};
+use super::super::layout::{Layout, align_up};
+use super::super::redundancy::{Redundancy, SameFor, by_value};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
 use super::{Obstacle, PartsKind, barriers, twin};
@@ -18,6 +18,10 @@ use crate::assume::Proof;
 const SHARED: u32 = 3;
 /// The most static shared memory that a block may have, in bytes.
 const MOST_STATIC_SHARED: u64 = 48 << 10;
+
+/// How many bytes of parameters any kernel may have, and those of recent PTX, less what alignments may take.
+const FEW_PARAMETERS: u64 = 4096;
+const MOST_PARAMETERS: u64 = 32_764 - 64;
 
 /// Judges a kernel of a module that is cleaned up.
 pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> PartsKind {
@@ -49,6 +53,23 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: PartsKind) -> Par
     if graph.reach(kernel).calls_pointer {
         obstacles.insert(Obstacle::UnknownCallee);
     }
+    let is_variadic = |function: &LLVMValueRef| {
+        !is_declaration(*function) && llvm!(LLVMIsFunctionVarArg(value_type(*function))) != 0
+    };
+    if graph.reach(kernel).functions.iter().any(is_variadic) {
+        obstacles.insert(Obstacle::UnknownCallee);
+    }
+    let may_reorder = |at: LLVMValueRef| {
+        llvm!(LLVMCanValueUseFastMathFlags(at)) != 0
+            && llvm!(LLVMGetFastMathFlags(at)) & LLVMFastMathAllowReassoc != 0
+    };
+    let reached = graph.reach(kernel).functions;
+    if reached.into_iter().flat_map(instructions).any(may_reorder) {
+        obstacles.insert(Obstacle::FastMath);
+    }
+    if !has_room_for_parameter(kernel) {
+        obstacles.insert(Obstacle::Parameters);
+    }
     let entry = llvm!(LLVMGetEntryBasicBlock(kernel));
     let grows = |at: &LLVMValueRef| {
         let is_fixed = || !llvm!(LLVMIsAConstantInt(LLVMGetOperand(*at, 0))).is_null();
@@ -66,6 +87,18 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: PartsKind) -> Par
             PartsKind::Obstacles(found)
         }
     }
+}
+
+/// Whether a kernel may have one parameter more. Those beyond 4 KiB need newer PTX than a kernel with fewer
+/// does.
+fn has_room_for_parameter(kernel: LLVMValueRef) -> bool {
+    let layout = Layout::of(llvm!(LLVMGetGlobalParent(kernel)));
+    let bytes = parameters(kernel).into_iter().fold(0, |end, parameter| {
+        let ty = by_value(parameter).unwrap_or(llvm!(LLVMTypeOf(parameter)));
+        align_up(end, layout.align(ty)) + layout.size(ty)
+    });
+    let more = align_up(bytes, 8) + 8;
+    more <= FEW_PARAMETERS || (bytes > FEW_PARAMETERS && more <= MOST_PARAMETERS)
 }
 
 /// A barrier of the block.
@@ -223,8 +256,9 @@ impl Findings {
             ("%total_smem", Obstacle::SharedMemory),
             ("%aggr_smem", Obstacle::SharedMemory),
         ];
-        const INSTRUCTIONS: [(&str, Obstacle); 12] = [
+        const INSTRUCTIONS: [(&str, Obstacle); 13] = [
             ("exit", Obstacle::ThreadExit),
+            ("ret", Obstacle::ThreadExit),
             ("call", Obstacle::UnknownCallee),
             ("griddepcontrol", Obstacle::ProgrammaticDependence),
             ("barrier", Obstacle::BarrierApart),

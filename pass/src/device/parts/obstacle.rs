@@ -31,12 +31,16 @@ pub enum Obstacle {
     SharedMemory,
     /// It takes memory on its stack whose size only shows as it runs.
     VariableStack,
+    /// Its sums may be computed in any order.
+    FastMath,
+    /// It has as many parameters as a kernel may have.
+    Parameters,
     /// The GPU is older than sm_70: threads that returned cannot wait at a barrier.
     OldArchitecture,
 }
 
 impl Obstacle {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::GridBarrier,
         Self::Cluster,
         Self::WaitsForBlocks,
@@ -50,6 +54,8 @@ impl Obstacle {
         Self::Asynchronous,
         Self::SharedMemory,
         Self::VariableStack,
+        Self::FastMath,
+        Self::Parameters,
         Self::OldArchitecture,
     ];
 
@@ -83,6 +89,8 @@ impl Obstacle {
             Self::Asynchronous => ReasonCode::Asynchronous,
             Self::SharedMemory => ReasonCode::SharedMemory,
             Self::VariableStack => ReasonCode::VariableStack,
+            Self::FastMath => ReasonCode::FastMath,
+            Self::Parameters => ReasonCode::Parameters,
             Self::OldArchitecture => ReasonCode::OldArchitecture,
         }
     }
@@ -110,6 +118,8 @@ impl Obstacle {
             Self::Asynchronous => "copies or computes beside its threads",
             Self::SharedMemory => "asks how much shared memory it has, or uses all that there is",
             Self::VariableStack => "takes memory on its stack whose size only shows as it runs",
+            Self::FastMath => "has sums that may be computed in any order",
+            Self::Parameters => "has as many parameters as a kernel may have",
             Self::OldArchitecture => "is compiled for a GPU before sm_70",
         }
     }

@@ -19,6 +19,7 @@
 //! who has returned says no, and meets the others at each barrier until all say no. This is what the GPU does
 //! by itself for threads that have ended.
 use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
 
@@ -273,11 +274,37 @@ impl TwinFrame {
         if votes {
             let returned = llvm!(LLVMConstInt(self.i1, 0, 0));
             let goes_on = builder.call(intrinsic(self.module, VOTE), &mut [self.word(0), returned]);
-            llvm!(LLVMBuildCondBr(builder.raw(), goes_on, end, take));
+            self.keep_in_loop(llvm!(LLVMBuildCondBr(builder.raw(), goes_on, end, take)));
         } else {
             builder.call(intrinsic(self.module, BARRIER), &mut [self.word(0)]);
-            llvm!(LLVMBuildBr(builder.raw(), take));
+            self.keep_in_loop(llvm!(LLVMBuildBr(builder.raw(), take)));
         }
+    }
+
+    /// Nothing of the original's code moves out of the loop: a product that is computed once for all blocks
+    /// is not contracted with a sum any more, and that has another result.
+    fn keep_in_loop(&self, back: LLVMValueRef) {
+        const HINT: &str = "llvm.licm.disable";
+        let context = llvm!(LLVMGetModuleContext(self.module));
+        let node = |parts: &mut [LLVMMetadataRef]| {
+            llvm!(LLVMMDNodeInContext2(context, parts.as_mut_ptr(), parts.len()))
+        };
+        let hint = node(&mut [llvm!(LLVMMDStringInContext2(
+            context,
+            HINT.as_ptr().cast(),
+            HINT.len()
+        ))]);
+        // The name of a loop names itself.
+        let placeholder = llvm!(LLVMTemporaryMDNode(context, std::ptr::null_mut(), 0));
+        let name = node(&mut [placeholder, hint]);
+        llvm!(LLVMMetadataReplaceAllUsesWith(placeholder, name));
+        const KIND: &str = "llvm.loop";
+        let kind = llvm!(LLVMGetMDKindIDInContext(
+            context,
+            KIND.as_ptr().cast(),
+            KIND.len() as u32
+        ));
+        llvm!(LLVMSetMetadata(back, kind, LLVMMetadataAsValue(context, name)));
     }
 
     /// Where the ticket lies in shared memory. Each twin has a variable of its own, so that no other kernel

@@ -17,6 +17,7 @@ use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, StructType};
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
 
+use crate::device;
 use crate::host::collect::Collected;
 use crate::host::collect::parts::TwinRegistration;
 use crate::host::ir::expr::{self, BinaryOp, Expr};
@@ -289,7 +290,7 @@ impl<'ctx> Rewriter<'ctx> {
             // SAFETY: live operands of a call of `__cudaRegisterFunction`: the module's handle and the stub.
             let [handle, kernel] = [0, 1].map(|at| unsafe { PointerValue::new(twin.call.operand(at).raw()) });
             // The runtime knows the twin by this address, as it knows a kernel by its stub.
-            let stub = self.module.add_global(i8, None, "mgb.twin.stub");
+            let stub = self.module.add_global(i8, None, &device::twin_stub(&twin.symbol));
             stub.set_initializer(&i8.const_zero());
             stub.set_linkage(Linkage::Private);
             let symbol = string(&self.module, "mgb.twin", &twin.symbol);
