@@ -33,9 +33,9 @@ pub struct Report {
 /// A kernel, and how it can be run in parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelReport {
-    /// Its name, demangled.
+    /// The kernel's name as the source spells it.
     pub kernel: String,
-    /// In which way.
+    /// In which way it can be run in parts.
     pub parts: KernelParts,
     /// What keeps it from having a twin; empty where it has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

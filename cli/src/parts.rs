@@ -18,8 +18,8 @@ pub fn take(words: &mut Vec<OsString>) {
     }
 }
 
-/// Device code that is linked across files gets no twins, since the host registers none there: takes the request back,
-/// and says so.
+/// Device code that is linked across files gets no twins, since the host registers none there: takes the
+/// request back, and says so.
 pub fn leave_out() {
     if env::var_os(VARIABLE).is_some_and(|value| !matches!(value.as_encoded_bytes(), b"" | b"0" | b"off")) {
         // SAFETY: the wrappers run on one thread up to here.

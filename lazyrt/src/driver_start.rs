@@ -55,13 +55,13 @@ fn load() -> Result<Driver, String> {
     driver
 }
 
-/// The UUIDs of the GPUs that the driver is to see, where it would not see them by itself: mgbd may share a part of the
-/// node's alone. Its MPS counts that part, from 0 on; outside of it a program would have devices for which there is no
-/// GPU, and two of its devices on one.
+/// The UUIDs of the GPUs that the driver is to see, where it would not see them by itself: mgbd may share a
+/// part of the node's alone. Its MPS counts that part, from 0 on; outside of it a program would have devices
+/// for which there is no GPU, and two of its devices on one.
 fn shared(client: &Client, before: Option<&OsStr>) -> Option<String> {
     match before {
         Some(list) => Some(client.uuids_of(list.to_str()?).join(",")),
-        None if !mps::is_used(client.hello()) || mps::why_outside().is_some() => {
+        None if !mps::is_used(client.hello()) => {
             let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
             Some(all.join(","))
         }

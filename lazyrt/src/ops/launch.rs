@@ -88,14 +88,14 @@ pub unsafe fn kernel(
         }
     }
     // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
-    unsafe { cooperative(native, kernel, grid, block, arguments, shared, stream) }
+    unsafe { whole(native, kernel, grid, block, arguments, shared, stream) }
 }
 
-/// `cudaLaunchCooperativeKernel`: all blocks at once.
+/// `cudaLaunchCooperativeKernel`, and any launch whose blocks are run by the kernel itself.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaLaunchKernel`.
-pub unsafe fn cooperative(
+pub unsafe fn whole(
     native: Launch,
     kernel: *const c_void,
     grid: Dim3,

@@ -72,8 +72,8 @@ fn stop_every() -> Option<Duration> {
     static EVERY: OnceLock<Option<Duration>> = OnceLock::new();
     *EVERY.get_or_init(|| {
         let text = std::env::var("MGB_STOP_EVERY").ok()?;
-        let milliseconds: f64 = text.parse().ok()?;
-        let every = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
+        let milliseconds = text.parse::<f64>().ok();
+        let every = milliseconds.and_then(|number| Duration::try_from_secs_f64(number / 1000.0).ok());
         if every.is_none() {
             mgb_stderr::say!("mgb: MGB_STOP_EVERY={text} is no number of milliseconds: no launch is stopped");
         }

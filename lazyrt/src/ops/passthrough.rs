@@ -92,7 +92,8 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     if mode != Mode::Mgb || function.native || !native::has(index) {
         if mode == Mode::Mgb && function.initialises {
             session::note_use();
-            // With the GPUs that mgbd shares, and in the process's turn. What fails the runtime says by itself.
+            // With the GPUs that mgbd shares, and in the process's turn. What fails the runtime says by
+            // itself.
             let _ = driver_start::get();
         }
         return native::address(index);
@@ -209,8 +210,8 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     }
 }
 
-/// Binds and backs the other tasks of the process, those of the current device where `lazy`, its lazy task, is.
-/// What was refused stays so, and is none of them: the call sees what there is.
+/// Binds and backs the other tasks of the process, those of the current device where `lazy`, its lazy task,
+/// is. What was refused stays so, and is none of them: the call sees what there is.
 fn others(lazy: &LaunchView) -> Vec<(Key, &'static LaunchView)> {
     let gpu = lazy.placement().0;
     let all = state::lock().with_objects(state::current());

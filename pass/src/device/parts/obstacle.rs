@@ -13,7 +13,7 @@ pub enum Obstacle {
     WaitsForBlocks,
     /// It calls functions whose code is not here, or that are not known.
     UnknownCallee,
-    /// It launches kernels.
+    /// The kernel launches kernels itself.
     LaunchesKernels,
     /// It says itself when the kernel behind it may begin.
     ProgrammaticDependence,

@@ -101,8 +101,8 @@ fn one_thread_has_two_devices_work_at_once() {
     }
 }
 
-/// Where mgbd shares one GPU of two, a program has that one device. With two on one GPU, one's variables would be the
-/// other's.
+/// Where mgbd shares one GPU of two, a program has that one device. With two on one GPU, one's variables
+/// would be the other's.
 #[test]
 fn a_program_has_no_more_devices_than_mgbd_shares() {
     let mut node = PrivateNode::without_mgbd("2x256MiB");
