@@ -13,7 +13,7 @@ export MGB_PREFIX = $(STAGED)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test containers-test commits nightly lowest-rust examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test queue-test next soak \
+.PHONY: help help-all setup build install uninstall dist tarball debs wheel package-test wheel-test release starters-test containers-test commits nightly lowest-rust examples conformance benches bench-table gain-picture libraries random matrix generated twins demo test test-quick kill-test queue-test next soak \
 	levels-test random-test api-test attack-test mutation-test hostile fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets that one needs first
@@ -199,6 +199,12 @@ generated: build ### build generated sources with MGB in build/generated/ (40, a
 	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack all 1 25 $(STAGED)/generated/src
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(STAGED)/bin/mgb-clang++ \
 		SOURCES=$(STAGED)/generated/src OUT=$(STAGED)/generated
+
+twins: build ### build the conformance set, random programs and workloads with twins in build/twins/; a bundle made later has them too
+	@for folder in tests/conformance tests/random benches; do \
+		CUDA_LIBRARIES=$$(readlink -f $(STAGED)/cuda) $(MAKE) --no-print-directory --silent -C $$folder -j$$(nproc) \
+			OUT=$(STAGED)/twins/$$(basename $$folder) CXX=$(STAGED)/bin/mgb-clang++ CXXFLAGS="-O1 --mgb-parts" || exit 1; done
+	@$(STAGED)/bin/mgb-clang++ --offload-arch=sm_90 -O2 --mgb-parts tests/tests/e2e/parts/blocks.cu -o $(STAGED)/twins/blocks
 
 bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(STAGED) dist/mgb-bundle

@@ -25,6 +25,7 @@ ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
 cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/random" "$prefix/matrix" "$new/"
 [ ! -d "$prefix/next" ] || cp -R "$prefix/next" "$new/"
+[ ! -d "$prefix/twins" ] || cp -R "$prefix/twins" "$new/"
 [ ! -d "$prefix/generated" ] || cp -R "$prefix/generated" "$new/"
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 use mgb_abi::copy3d::Memcpy3DPeerParms;
 use mgb_abi::graph::MemAllocNodeParams;
-use mgb_abi::launch::Dim3;
+use mgb_abi::launch::{Dim3, FuncAttributes};
 
 use crate::code::Code;
 use crate::functions::{COUNT, FUNCTIONS, index};
@@ -130,8 +130,8 @@ natives! {
     fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
     fn cudaDeviceSetCacheConfig(config: u32);
     fn cudaSetDeviceFlags(flags: u32);
-    fn cudaHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32);
-    fn cudaFreeHost(pointer: *mut c_void);
+    fn cudaMalloc(out: *mut *mut c_void, bytes: usize);
+    fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, function: *const c_void);
     fn cudaGetDevice(device: *mut i32);
     fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut i32, function: *const c_void, threads: i32, shared: usize);
     fn cudaDeviceGetAttribute(value: *mut i32, attribute: u32, device: i32);

@@ -16,7 +16,9 @@ pub struct Twin {
     pub stub: *const c_void,
     /// How many parameters its kernel has; it takes the address of the control block behind them.
     pub parameters: usize,
-    /// Whether it serves only launches whose rows of threads are whole warps.
+    /// Whether each worker takes one block, and as many are launched as there are blocks left.
+    pub takes_one: bool,
+    /// Whether, if not, it serves only launches whose rows of threads are whole warps.
     pub whole_rows: bool,
     /// The module of both, as the runtime has registered it.
     module: *mut c_void,
@@ -47,6 +49,7 @@ pub unsafe extern "C" fn mgb_register_twin(
     stub: *const c_void,
     symbol: *const c_char,
     parameters: c_int,
+    takes_one: c_int,
     whole_rows: c_int,
 ) {
     type RegisterFunction = unsafe extern "C" fn(
@@ -84,6 +87,7 @@ pub unsafe extern "C" fn mgb_register_twin(
     let twin = Twin {
         stub,
         parameters: usize::try_from(parameters).unwrap_or(0),
+        takes_one: takes_one != 0,
         whole_rows: whole_rows != 0,
         module,
     };

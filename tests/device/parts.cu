@@ -1,5 +1,5 @@
-// Which kernels can be run in parts, and why others cannot. The twin takes tickets; threads that return early vote at
-// barriers where others may follow; a structure passed by value is each block's own; what finds out about its block is
+// Which kernels can be run in parts, and why others cannot. The twin takes tickets, one for each worker where threads return
+// before barriers; a structure passed by value is each block's own; what finds out about its block is
 // copied. Without MGB_PARTS nothing is added.
 // RUN: rm -rf %t.side && mkdir -p %t.side
 // RUN: %device-ir --cuda-gpu-arch=sm_90 %s > %t.90.ll
@@ -20,20 +20,31 @@
 #define SHUFFLE(value) __nvvm_shfl_sync_bfly_i32(0xffffffff, value, 1, 31)
 
 // CHECK-DAG: kernel plain: twin
-// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__plain, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 2, i32 0)
+// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__plain, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 2, i32 0, i32 0)
 // HOST-DAG: call void @mgb_forget_twins(
+// Its threads have nothing in common: they meet for the next ticket alone.
+// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_plain(
+// DEVICE: parts.meet:
+// DEVICE-NEXT: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
+// DEVICE: parts.end:
+// DEVICE-NOT: barrier
+// DEVICE: br label %parts.begin
+// DEVICE: parts.last:
+// DEVICE-NEXT: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
 extern "C" __global__ void plain(int *x, int n) {
   int i = BLOCK * THREADS + THREAD;
   if (i < n)
     x[i] = BLOCKS;
 }
 
-// CHECK-DAG: kernel returns_early: twin
+// A GPU's barrier counts threads that have ended, but not such as wait elsewhere: workers take one ticket.
+// CHECK-DAG: kernel returns_early: slices barrier-apart
+// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__returns_early, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 2, i32 1, i32 0)
 // DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_returns_early(
-// DEVICE: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 true)
-// DEVICE: parts.end:
-// DEVICE-NEXT: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 false)
-// DEVICE-NEXT: br i1 {{.*}}, label %parts.end, label %parts.take, !llvm.loop [[LOOP:![0-9]+]]
+// DEVICE: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
+// DEVICE-NOT: parts.end:
+// DEVICE: call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+// DEVICE-NOT: parts.end:
 extern "C" __global__ void returns_early(int *x, int n) {
   if (THREAD >= n)
     return;
@@ -44,9 +55,11 @@ extern "C" __global__ void returns_early(int *x, int n) {
 // Whether it returns is the same for the whole block.
 // CHECK-DAG: kernel returns_as_a_block: twin
 // DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_returns_as_a_block(
-// DEVICE-NOT: red.or
 // DEVICE: parts.end:
 // DEVICE-NEXT: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
+// DEVICE: br label %parts.begin, !llvm.loop [[BLOCKS:![0-9]+]]
+// DEVICE: parts.last:
+// DEVICE-NEXT: br label %parts.take, !llvm.loop [[LOOP:![0-9]+]]
 extern "C" __global__ void returns_as_a_block(int *x, int n) {
   if (BLOCK * 2 >= n)
     return;
@@ -55,9 +68,7 @@ extern "C" __global__ void returns_as_a_block(int *x, int n) {
 }
 
 // A turn of the loop may differ for threads, and so may what they find behind it.
-// CHECK-DAG: kernel turns_differ: twin
-// DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_turns_differ(
-// DEVICE: call i1 @llvm.nvvm.barrier.cta.red.or.all(i32 0, i1 true)
+// CHECK-DAG: kernel turns_differ: slices barrier-apart
 extern "C" __global__ void turns_differ(int *x, int n) {
   int turns = 0;
   for (int i = THREAD; i < n; i += THREADS)
@@ -86,7 +97,7 @@ static __device__ __attribute__((noinline)) int where() { return BLOCK * 2; }
 extern "C" __global__ void asks_elsewhere(int *x) { x[where()] = 1; }
 
 // CHECK-DAG: kernel last_warp: twin
-// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__last_warp, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 1, i32 1)
+// HOST-DAG: call void @mgb_register_twin(ptr {{.*}}, ptr @__device_stub__last_warp, ptr @mgb.twin.stub{{.*}}, ptr @mgb.twin{{.*}}, i32 1, i32 0, i32 1)
 extern "C" __global__ void last_warp(int *x) {
   if (THREAD < 32)
     x[THREAD] = SHUFFLE(x[THREAD]);
@@ -207,7 +218,7 @@ extern "C" __global__ void half_votes(int *x) {
 }
 
 // Lanes return behind a barrier that the others pass before they work together.
-// CHECK-DAG: kernel returns_behind: slices warp-after-exit
+// CHECK-DAG: kernel returns_behind: slices barrier-apart warp-after-exit
 extern "C" __global__ void returns_behind(int *x, int n) {
   if (THREAD >= n) {
     MEET;
@@ -217,7 +228,7 @@ extern "C" __global__ void returns_behind(int *x, int n) {
   x[THREAD] = SHUFFLE(x[THREAD]);
 }
 
-// CHECK-DAG: kernel sums_in_any_order: slices fast-math
+// CHECK-DAG: kernel sums_in_any_order: whole fast-math
 extern "C" __global__ void sums_in_any_order(float *x) {
 #pragma clang fp reassociate(on)
   x[THREAD] = x[0] + x[1] + x[2] * x[THREAD];
@@ -226,7 +237,7 @@ extern "C" __global__ void sums_in_any_order(float *x) {
 struct Large {
   char bytes[4088];
 };
-// CHECK-DAG: kernel takes_much: slices parameters
+// CHECK-DAG: kernel takes_much: whole parameters
 extern "C" __global__ void takes_much(int *x, Large large) { x[0] = large.bytes[7]; }
 
 // It succeeds at last, whatever others do.
@@ -258,7 +269,7 @@ typedef int (*Function)(int);
 extern "C" __global__ void calls_pointer(int *x, Function f) { x[0] = f(1); }
 
 __device__ __attribute__((shared)) int most[12 * 1024];
-// CHECK-DAG: kernel fills: slices shared-memory
+// CHECK-DAG: kernel fills: whole shared-memory
 extern "C" __global__ void fills(int *x) {
   most[THREAD] = 1;
   x[THREAD] = most[THREAD ^ 1];

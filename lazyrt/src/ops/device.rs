@@ -119,6 +119,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let code = device::reset(others, |gpu| {
         handles::context_gone(gpu);
         handles::foreign::context_gone(gpu);
+        super::parts::forget(gpu);
     });
     fault::clear();
     drop(closed);

@@ -79,7 +79,7 @@ pub unsafe fn kernel(
                         // SAFETY: as below.
                         unsafe { as_whole(native, gpu, kernel, grid, block, arguments, shared, stream) }
                     };
-                    parts.run(native, stream, whole)
+                    parts.run(native, gpu, stream, whole)
                 })
             });
             if parts.is_done() || answer != Ok(Code::SUCCESS) {

@@ -104,9 +104,9 @@ static void beside_a_fault(bool is_late) {
   OK(cudaSetDevice(1));
   void *pointer = nullptr;
   if (is_late) {
-    // Then the kernel has faulted before anybody asks for its device. On GPUs neither a wait on another one nor an
-    // allocation out of what the runtime has there finds that out, and one that the driver makes does.
-    usleep(100000);
+    // Then the kernel has faulted before anybody asks for its device. A GPU's driver knows of that later than after
+    // 100 ms.
+    usleep(500000);
     cudaMalloc(&pointer, size_t(8) << 20);
     cudaDeviceSynchronize();
   }

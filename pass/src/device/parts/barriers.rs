@@ -1,32 +1,22 @@
-//! The barriers of a block, and those at which threads vote that have returned.
+//! The barriers of a block, and the one at which the workers of twins meet.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::super::ir::*;
 
-/// At which threads vote: not of the aligned form, since lanes of a warp come from different places.
-pub const VOTE: &str = "llvm.nvvm.barrier.cta.red.or.all";
-/// At which all threads meet.
-pub const BARRIER: &str = "llvm.nvvm.barrier.cta.sync.all";
+/// Not of the aligned form: lanes of a warp may come from different places.
+const BARRIER: &str = "llvm.nvvm.barrier.cta.sync.all";
 
-/// Whether this LLVM has the barriers that twins need.
+/// Whether this LLVM has the barrier that twins need.
 pub fn are_known() -> bool {
-    let is_known = |name: &str| llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len())) != 0;
-    is_known(VOTE) && is_known(BARRIER)
+    llvm!(LLVMLookupIntrinsicID(BARRIER.as_ptr().cast(), BARRIER.len())) != 0
 }
 
-/// Whether an intrinsic, without `llvm.nvvm.`, is `__syncthreads()`.
-pub fn is_plain_barrier(name: &str) -> bool {
-    matches!(name, "barrier.cta.sync.aligned.all" | "barrier.cta.sync.all")
-}
-
-/// Makes a barrier one at which threads that have returned vote.
-pub fn vote(module: LLVMModuleRef, barrier: LLVMValueRef) {
+/// All threads meet.
+pub fn meet(module: LLVMModuleRef, builder: &Builder) {
     let context = llvm!(LLVMGetModuleContext(module));
-    let goes_on = llvm!(LLVMConstInt(LLVMInt1TypeInContext(context), 1, 0));
     let first = llvm!(LLVMConstInt(LLVMInt32TypeInContext(context), 0, 0));
-    Builder::before(barrier).call(intrinsic(module, VOTE), &mut [first, goes_on]);
-    llvm!(LLVMInstructionEraseFromParent(barrier));
+    builder.call(intrinsic(module, BARRIER), &mut [first]);
 }
 
 /// The declaration of an intrinsic that is not overloaded.

@@ -11,7 +11,7 @@ use super::super::layout::{Layout, align_up};
 use super::super::redundancy::{Redundancy, SameFor, by_value};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
-use super::{Obstacle, PartsKind, barriers, twin};
+use super::{Obstacle, PartsKind, twin};
 use crate::assume::Proof;
 
 /// NVVM's address space of shared memory.
@@ -35,21 +35,17 @@ pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> 
         found.obstacles.insert(Obstacle::UnknownCallee);
     }
     found.together(kernel);
-    if found.obstacles.is_empty() {
-        PartsKind::Twin {
-            votes: found.votes,
-            whole_rows: found.whole_rows,
-            parameters: llvm!(LLVMCountParams(kernel)),
-        }
-    } else {
-        PartsKind::Obstacles(found.obstacles)
+    PartsKind {
+        obstacles: found.obstacles,
+        whole_rows: found.whole_rows,
+        parameters: llvm!(LLVMCountParams(kernel)),
     }
 }
 
 /// Looks at the kernel as the optimiser has not seen it yet, which is what a twin is made of: a call that it
 /// will resolve goes through a pointer there.
-pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: PartsKind) -> PartsKind {
-    let mut obstacles = BTreeSet::new();
+pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, mut parts: PartsKind) -> PartsKind {
+    let obstacles = &mut parts.obstacles;
     if graph.reach(kernel).calls_pointer {
         obstacles.insert(Obstacle::UnknownCallee);
     }
@@ -79,14 +75,25 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, parts: PartsKind) -> Par
     if instructions(kernel).iter().any(grows) {
         obstacles.insert(Obstacle::VariableStack);
     }
-    match parts {
-        PartsKind::Twin { .. } if obstacles.is_empty() => parts,
-        PartsKind::Twin { .. } => PartsKind::Obstacles(obstacles),
-        PartsKind::Obstacles(mut found) => {
-            found.extend(obstacles);
-            PartsKind::Obstacles(found)
-        }
-    }
+    parts
+}
+
+/// Whether threads of a block may meet, or have shared memory: then the next block must not begin before all have
+/// ended.
+pub fn have_in_common(graph: &CallGraph, kernel: LLVMValueRef) -> bool {
+    let reach = graph.reach(kernel);
+    let is_barrier = |function: &LLVMValueRef| {
+        let name = name(*function);
+        let name = name.strip_prefix("llvm.nvvm.").unwrap_or_default();
+        name.starts_with("barrier") || name.starts_with("bar.")
+    };
+    let has_assembly = |function: &LLVMValueRef| {
+        let mut code = instructions(*function).into_iter();
+        code.any(|at| is_call(at) && assembly_text(at).is_some())
+    };
+    reach.globals.iter().any(|&global| address_space(global) == SHARED)
+        || reach.functions.iter().any(is_barrier)
+        || reach.functions.iter().any(has_assembly)
 }
 
 /// Whether a kernel may have one parameter more. Those beyond 4 KiB need newer PTX than a kernel with fewer
@@ -104,8 +111,6 @@ fn has_room_for_parameter(kernel: LLVMValueRef) -> bool {
 /// A barrier of the block.
 struct Barrier {
     call: LLVMValueRef,
-    /// Whether it is `__syncthreads()`, for all threads of the block at the first barrier.
-    is_plain: bool,
     /// Whether a number of threads is given with it, or it may be another one than the first.
     may_be_partial: bool,
 }
@@ -116,7 +121,6 @@ struct Findings {
     barriers: Vec<Barrier>,
     /// Calls by which lanes of a warp work together.
     of_warps: Vec<LLVMValueRef>,
-    votes: bool,
     whole_rows: bool,
 }
 
@@ -227,7 +231,6 @@ impl Findings {
             let is_whole = name.ends_with(".all");
             self.barriers.push(Barrier {
                 call,
-                is_plain: is_first && barriers::is_plain_barrier(name),
                 may_be_partial: !is_whole && (is_first || llvm!(LLVMIsAConstantInt(first)).is_null()),
             });
         }
@@ -315,10 +318,8 @@ impl Findings {
         }
         let is_apart = |call| place(call).is_none_or(|block| redundancy.apart(block) != SameFor::Block);
         let are_apart = self.barriers.iter().any(|barrier| is_apart(barrier.call));
-        self.votes = are_apart && !Proof::Together.is_assumed();
-        let all_plain = self.barriers.iter().all(|barrier| barrier.is_plain);
         let any_partial = self.barriers.iter().any(|barrier| barrier.may_be_partial);
-        if any_partial || (self.votes && !all_plain) {
+        if any_partial || (are_apart && !Proof::Together.is_assumed()) {
             self.obstacles.insert(Obstacle::BarrierApart);
         }
     }

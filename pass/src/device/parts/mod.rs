@@ -1,11 +1,13 @@
 //! Kernels that can be run in parts: which of them can, and the second kernel, beside each, that does.
 //!
 //! A *twin* takes its blocks by tickets, so that its launch can stop between two blocks and go on later, with
-//! more or fewer workers, on another GPU too. *Slices* are launches of some of the blocks each. The original
+//! more or fewer workers, on another GPU too. Where its workers must take one block each, its
+//! launches are *slices*. The original
 //! stays as it is. See docs/design/parts.md.
 use inkwell::llvm_sys::LLVMAttributeFunctionIndex;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
+use mgb_catalogue::report::KernelParts;
 
 mod barriers;
 mod eligible;
@@ -19,6 +21,7 @@ use super::callgraph::CallGraph;
 use super::ir::*;
 pub use super::kernel::{is_twin, twin_of};
 use super::module;
+use twin::Workers;
 use super::translate::CLEAN_UP;
 pub use kind::PartsKind;
 pub use obstacle::Obstacle;
@@ -26,10 +29,9 @@ pub use obstacle::Obstacle;
 /// The attribute of a kernel that says how it can be run in parts.
 const ATTRIBUTE: &str = "mgb-parts";
 
-/// The words of that attribute where there is a twin.
-const TWIN_WORD: &str = "twin";
-const VOTES_WORD: &str = ",votes";
-const ROWS_WORD: &str = ",whole-rows";
+/// What that attribute begins with, before the obstacles.
+const ANY_ROWS: &str = "any-rows";
+const WHOLE_ROWS: &str = "whole-rows";
 
 /// Whether the user wants kernels that can be run in parts.
 pub fn are_wanted() -> bool {
@@ -53,8 +55,14 @@ pub fn add(module: LLVMModuleRef) -> bool {
         }
     }
     for (kernel, parts) in &judged {
-        if let PartsKind::Twin { votes, .. } = parts {
-            twin::add(module, *kernel, &twin_of(&name(*kernel)), *votes);
+        let parts_by = parts.parts();
+        if parts_by != KernelParts::Whole {
+            let workers = match parts_by {
+                KernelParts::Slices => Workers::TakeOne,
+                _ if eligible::have_in_common(&graph, *kernel) => Workers::LoopTogether,
+                _ => Workers::Loop,
+            };
+            twin::add(module, *kernel, &twin_of(&name(*kernel)), workers);
         }
         set_string_attribute(*kernel, ATTRIBUTE, &text(parts));
     }
@@ -88,29 +96,17 @@ fn judge(module: LLVMModuleRef) -> Vec<(String, PartsKind)> {
 /// How a kernel can be run in parts, as [`add`] has marked it.
 pub fn of(kernel: LLVMValueRef) -> Option<PartsKind> {
     let text = string_attribute(kernel, ATTRIBUTE)?;
-    let Some(words) = text.strip_prefix(TWIN_WORD) else {
-        let obstacles = text.split(',').filter_map(Obstacle::named).collect();
-        return Some(PartsKind::Obstacles(obstacles));
-    };
-    Some(PartsKind::Twin {
-        votes: words.contains(VOTES_WORD),
-        whole_rows: words.contains(ROWS_WORD),
+    let mut words = text.split(',');
+    Some(PartsKind {
+        whole_rows: words.next() == Some(WHOLE_ROWS),
+        obstacles: words.filter_map(Obstacle::named).collect(),
         parameters: llvm!(LLVMCountParams(kernel)),
     })
 }
 
 fn text(parts: &PartsKind) -> String {
-    match parts {
-        PartsKind::Twin {
-            votes, whole_rows, ..
-        } => {
-            let votes = if *votes { VOTES_WORD } else { "" };
-            let rows = if *whole_rows { ROWS_WORD } else { "" };
-            format!("{TWIN_WORD}{votes}{rows}")
-        }
-        PartsKind::Obstacles(obstacles) => {
-            let codes: Vec<String> = obstacles.iter().map(|one| one.code().to_string()).collect();
-            codes.join(",")
-        }
-    }
+    let rows = if parts.whole_rows { WHOLE_ROWS } else { ANY_ROWS };
+    let codes = parts.obstacles.iter().map(|one| one.code().to_string());
+    let words: Vec<String> = [rows.to_owned()].into_iter().chain(codes).collect();
+    words.join(",")
 }

@@ -2,7 +2,7 @@
 use mgb_catalogue::report::ReasonCode;
 use serde::{Deserialize, Serialize};
 
-/// Why a kernel has no twin, or not even slices.
+/// Why workers cannot take one block of a kernel after the other, or why it has no twin at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Obstacle {
     /// It synchronises all blocks of the grid.
@@ -21,7 +21,7 @@ pub enum Obstacle {
     BlockIndexInAssembly,
     /// A thread ends in the middle of a function.
     ThreadExit,
-    /// Some threads may skip a barrier at which nobody can vote for them.
+    /// Some threads may skip a barrier.
     BarrierApart,
     /// Lanes of a warp may work together when some of them have returned.
     WarpAfterExit,
@@ -59,7 +59,7 @@ impl Obstacle {
         Self::OldArchitecture,
     ];
 
-    /// Whether it keeps the kernel from being cut into slices as well, each a launch of some of its blocks.
+    /// Whether it keeps the kernel from having a twin whose workers take one block each, too.
     pub fn forbids_slices(self) -> bool {
         matches!(
             self,
@@ -70,6 +70,9 @@ impl Obstacle {
                 | Self::LaunchesKernels
                 | Self::ProgrammaticDependence
                 | Self::BlockIndexInAssembly
+                | Self::SharedMemory
+                | Self::FastMath
+                | Self::Parameters
         )
     }
 
@@ -111,9 +114,7 @@ impl Obstacle {
             Self::ProgrammaticDependence => "says itself when the next kernel may begin",
             Self::BlockIndexInAssembly => "reads the index of its block in assembly",
             Self::ThreadExit => "ends threads other than by returning",
-            Self::BarrierApart => {
-                "has a barrier that some threads may skip, and that is none of __syncthreads()"
-            }
+            Self::BarrierApart => "has a barrier that some threads may skip",
             Self::WarpAfterExit => "has lanes work together after some may have returned",
             Self::Asynchronous => "copies or computes beside its threads",
             Self::SharedMemory => "asks how much shared memory it has, or uses all that there is",

@@ -7,7 +7,6 @@ use inkwell::llvm_sys::prelude::*;
 use super::super::callgraph::CallGraph;
 use super::super::helpers;
 use super::super::ir::*;
-use super::barriers;
 
 /// The special registers that are replaced: first the block's index, then the grid's size.
 const REGISTERS: [&str; 6] = [
@@ -26,19 +25,16 @@ pub type BlockPlace = [LLVMValueRef; 6];
 pub struct Replicator {
     module: LLVMModuleRef,
     graph: CallGraph,
-    /// Whether threads that have returned vote at barriers.
-    votes: bool,
     copies: HashMap<LLVMValueRef, LLVMValueRef>,
     needing: HashMap<LLVMValueRef, bool>,
 }
 
 impl Replicator {
     /// For functions of a module as it is now.
-    pub fn new(module: LLVMModuleRef, votes: bool) -> Self {
+    pub fn new(module: LLVMModuleRef) -> Self {
         Self {
             module,
             graph: CallGraph::new(module),
-            votes,
             copies: HashMap::new(),
             needing: HashMap::new(),
         }
@@ -54,8 +50,6 @@ impl Replicator {
             if let Some(at) = REGISTERS.iter().position(|one| *one == name) {
                 llvm!(LLVMReplaceAllUsesWith(call, place[at]));
                 llvm!(LLVMInstructionEraseFromParent(call));
-            } else if self.votes && is_plain(&name) {
-                barriers::vote(self.module, call);
             } else if !is_declaration(callee) && self.needs(callee) {
                 let copy = self.copy(callee);
                 helpers::extend_call(call, copy, place);
@@ -63,16 +57,13 @@ impl Replicator {
         }
     }
 
-    /// Whether a function finds out about its block, or waits at a barrier where threads vote.
+    /// Whether a function finds out about its block.
     fn needs(&mut self, function: LLVMValueRef) -> bool {
         if let Some(known) = self.needing.get(&function) {
             return *known;
         }
         let reached: HashSet<LLVMValueRef> = self.graph.reach(function).functions;
-        let needs = reached.into_iter().any(|at| {
-            let name = name(at);
-            REGISTERS.contains(&name.as_str()) || (self.votes && is_plain(&name))
-        });
+        let needs = reached.into_iter().any(|at| REGISTERS.contains(&name(at).as_str()));
         self.needing.insert(function, needs);
         needs
     }
@@ -95,9 +86,4 @@ impl Replicator {
         self.replace(copy, &place);
         copy
     }
-}
-
-fn is_plain(name: &str) -> bool {
-    name.strip_prefix("llvm.nvvm.")
-        .is_some_and(barriers::is_plain_barrier)
 }

@@ -1,23 +1,25 @@
 //! Twins: a kernel that takes its blocks by tickets.
 //!
 //! A twin is launched with as many blocks as are to work at once, its *workers*, and has one parameter more:
-//! the address of its control block. A worker takes the next ticket, runs the original's block of this number
-//! from its begin to its end, and goes on until no ticket is left or the stop word is set; it looks at that
-//! before it takes a ticket, so that each block is run as a whole, once.
+//! the address of its control block. A worker takes the next ticket, which stands for one or some of the original's
+//! blocks, runs these one after the other, each from its begin to its end, and goes on until no ticket is left or the
+//! stop word is set; it looks at that before it takes a ticket, so that each block is run as a whole, once.
 //!
 //! The control block, which the host fills:
 //!
 //! | byte | type | what |
 //! |---|---|---|
-//! | 0 | u64 | the next ticket |
+//! | 0 | u64 | the first block of the next ticket |
 //! | 8 | u64 | the number of blocks of the grid |
 //! | 16 | 3 × u32 | the size of the grid |
+//! | 28 | u32 | how many blocks a ticket stands for |
 //! | 32 | address of a u32 | the stop word: not 0 once workers are to stop |
 //!
-//! Threads that return from the original's code go on to the end of the twin's loop. Where others may then
-//! meet at a barrier without them, all vote: who is at the original's barrier says that the block goes on,
-//! who has returned says no, and meets the others at each barrier until all say no. This is what the GPU does
-//! by itself for threads that have ended.
+//! Threads that return from the original's code go on to the end of the loop, and wait for the others there. Where
+//! those may still meet at a barrier of the original's, or work together in another way that counts on the threads
+//! being gone, the workers do not loop: each takes one ticket, as many are launched as there are blocks left, and
+//! threads return as they do in the original. Such a launch runs a *slice* of the blocks; workers that begin once
+//! the stop word is set return at once.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::*;
@@ -26,7 +28,7 @@ use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMIntPredicate
 use super::super::ir::*;
 use super::super::layout::Layout;
 use super::super::{helpers, redundancy};
-use super::barriers::{BARRIER, VOTE, intrinsic};
+use super::barriers::{self, intrinsic};
 use super::replicate::Replicator;
 use crate::assume::Proof;
 
@@ -35,7 +37,7 @@ pub const SHARED_BYTES: u64 = 16;
 
 /// NVVM's address space of shared memory.
 const SHARED: u32 = 3;
-/// Where a worker's first thread tells the others which block is next: whether there is one, and its index.
+/// Where a worker's first thread tells the others which blocks are next: how many, and the index of the first.
 const TICKET: &str = "__mgb_ticket_";
 
 /// The attribute of a parameter that no thread may write to.
@@ -43,16 +45,28 @@ const GRID_CONSTANT: &str = "nvvm.grid_constant";
 
 const TOTAL_AT: u64 = 8;
 const GRID_AT: u64 = 16;
+const EACH_AT: u64 = 28;
 const STOP_AT: u64 = 32;
 
-/// Adds the twin of a kernel under this symbol. Where `votes`, threads that return early vote at barriers.
-pub fn add(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str, votes: bool) {
-    let mut replicator = Replicator::new(module, votes);
+/// What workers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// They take one block each.
+    TakeOne,
+    /// They take tickets until none is left. Threads of a block have nothing in common that the next one's could
+    /// find too early.
+    Loop,
+    /// The same, but a block begins when all threads of the one before have ended.
+    LoopTogether,
+}
+
+/// Adds the twin of a kernel under this symbol.
+pub fn add(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str, workers: Workers) {
+    let mut replicator = Replicator::new(module);
     let context = llvm!(LLVMGetModuleContext(module));
     let mut extra = [llvm!(LLVMPointerTypeInContext(context, 0))];
     let twin = helpers::replicate(kernel, symbol, &mut extra);
-    let frame = TwinFrame::new(module, twin);
-    let place = frame.build(votes);
+    let place = TwinFrame::new(module, twin).build(workers);
     replicator.replace(twin, &place);
 }
 
@@ -63,7 +77,6 @@ struct TwinFrame {
     control: LLVMValueRef,
     body: LLVMBasicBlockRef,
     returns: Vec<LLVMValueRef>,
-    i1: LLVMTypeRef,
     i32: LLVMTypeRef,
     i64: LLVMTypeRef,
 }
@@ -80,32 +93,35 @@ impl TwinFrame {
                 .into_iter()
                 .filter(|&at| opcode(at) == LLVMOpcode::LLVMRet)
                 .collect(),
-            i1: llvm!(LLVMInt1TypeInContext(context)),
             i32: llvm!(LLVMInt32TypeInContext(context)),
             i64: llvm!(LLVMInt64TypeInContext(context)),
         }
     }
 
-    /// Puts the loop around the code; returns the block's place, as values that hold in it.
-    fn build(&self, votes: bool) -> [LLVMValueRef; 6] {
+    /// Puts what takes a ticket before the code, perhaps as a loop around it; returns the block's place, as values
+    /// that hold in it.
+    fn build(&self, workers: Workers) -> [LLVMValueRef; 6] {
         let context = llvm!(LLVMGetModuleContext(self.module));
         let add =
             |name: &std::ffi::CStr| llvm!(LLVMInsertBasicBlockInContext(context, self.body, name.as_ptr()));
-        let [entry, take, look, draw, none, meet] = [
+        let [entry, take, look, draw, none, meet, begin] = [
             c"parts.entry",
             c"parts.take",
             c"parts.look",
             c"parts.draw",
             c"parts.none",
             c"parts.meet",
+            c"parts.begin",
         ]
         .map(add);
         let append =
             |name: &std::ffi::CStr| llvm!(LLVMAppendBasicBlockInContext(context, self.twin, name.as_ptr()));
-        let [end, done] = [c"parts.end", c"parts.done"].map(append);
+        let done = append(c"parts.done");
 
         self.move_allocas(entry);
-        self.copy_structures(entry);
+        if workers != Workers::TakeOne {
+            self.copy_structures(entry);
+        }
         let grid = self.enter(entry, take);
         let ticket = self.ticket();
         self.choose(take, look, meet);
@@ -114,10 +130,15 @@ impl TwinFrame {
         let builder = Builder::at_end(none);
         llvm!(LLVMBuildStore(builder.raw(), self.word(0), ticket));
         llvm!(LLVMBuildBr(builder.raw(), meet));
-        let index = self.meet(meet, ticket, done);
-        self.end(end, take, votes);
+        let blocks = self.meet(meet, ticket, begin, done);
+        let now = self.begin(begin, blocks, meet);
+        if workers != Workers::TakeOne {
+            let ends = [c"parts.end", c"parts.next"].map(append);
+            let next = self.end(ends, take, begin, now, grid, workers);
+            self.come(now, next, ends[1]);
+        }
         llvm!(LLVMBuildRetVoid(Builder::at_end(done).raw()));
-        let [x, y, z] = index;
+        let [_, x, y, z] = now;
         let [width, height, depth] = grid;
         [x, y, z, width, height, depth]
     }
@@ -215,12 +236,14 @@ impl TwinFrame {
     ) {
         let builder = Builder::at_end(draw);
         let raw = builder.raw();
-        let one = llvm!(LLVMConstInt(self.i64, 1, 0));
+        let each = builder.byte_offset(self.control, EACH_AT);
+        let each = llvm!(LLVMBuildLoad2(raw, self.i32, each, c"".as_ptr()));
+        let each = llvm!(LLVMBuildZExt(raw, each, self.i64, c"".as_ptr()));
         let number = llvm!(LLVMBuildAtomicRMW(
             raw,
             LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd,
             self.control,
-            one,
+            each,
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
             0
         ));
@@ -229,56 +252,124 @@ impl TwinFrame {
         let total = llvm!(LLVMBuildLoad2(raw, self.i64, total, c"".as_ptr()));
         let less = LLVMIntPredicate::LLVMIntULT;
         let is_one = llvm!(LLVMBuildICmp(raw, less, number, total, c"".as_ptr()));
+        let left = llvm!(LLVMBuildSub(raw, total, number, c"".as_ptr()));
+        let is_last = llvm!(LLVMBuildICmp(raw, less, left, each, c"".as_ptr()));
+        let count = llvm!(LLVMBuildSelect(raw, is_last, left, each, c"".as_ptr()));
+        let none = llvm!(LLVMConstInt(self.i64, 0, 0));
+        let count = llvm!(LLVMBuildSelect(raw, is_one, count, none, c"".as_ptr()));
         let [width, height] =
             [width, height].map(|size| llvm!(LLVMBuildZExt(raw, size, self.i64, c"".as_ptr())));
         let x = llvm!(LLVMBuildURem(raw, number, width, c"".as_ptr()));
         let rows = llvm!(LLVMBuildUDiv(raw, number, width, c"".as_ptr()));
         let y = llvm!(LLVMBuildURem(raw, rows, height, c"".as_ptr()));
         let z = llvm!(LLVMBuildUDiv(raw, rows, height, c"".as_ptr()));
-        let told = llvm!(LLVMBuildZExt(raw, is_one, self.i32, c"".as_ptr()));
-        let index = [x, y, z].map(|at| llvm!(LLVMBuildTrunc(raw, at, self.i32, c"".as_ptr())));
-        for (at, value) in (0..).zip([told].into_iter().chain(index)) {
+        let told = [count, x, y, z].map(|at| llvm!(LLVMBuildTrunc(raw, at, self.i32, c"".as_ptr())));
+        for (at, value) in (0..).zip(told) {
             let place = builder.byte_offset(ticket, 4 * at);
             llvm!(LLVMBuildStore(raw, value, place));
         }
         llvm!(LLVMBuildBr(raw, meet));
     }
 
-    /// All threads learn which block is next, if there is one.
+    /// All threads learn which blocks are next, if there are any: how many, and the index of the first.
     fn meet(
         &self,
         meet: LLVMBasicBlockRef,
         ticket: LLVMValueRef,
+        begin: LLVMBasicBlockRef,
         done: LLVMBasicBlockRef,
-    ) -> [LLVMValueRef; 3] {
+    ) -> [LLVMValueRef; 4] {
         let builder = Builder::at_end(meet);
         let raw = builder.raw();
-        builder.call(intrinsic(self.module, BARRIER), &mut [self.word(0)]);
-        let [told, x, y, z] = [0, 1, 2, 3].map(|at| {
+        barriers::meet(self.module, &builder);
+        let told = [0, 1, 2, 3].map(|at| {
             let place = builder.byte_offset(ticket, 4 * at);
             llvm!(LLVMBuildLoad2(raw, self.i32, place, c"".as_ptr()))
         });
-        let is_none = self.is_zero(&builder, told);
-        llvm!(LLVMBuildCondBr(raw, is_none, done, self.body));
-        [x, y, z]
+        let is_none = self.is_zero(&builder, told[0]);
+        llvm!(LLVMBuildCondBr(raw, is_none, done, begin));
+        told
     }
 
-    /// Where threads go that return: they wait for the others, since the next block has the same shared
-    /// memory.
-    fn end(&self, end: LLVMBasicBlockRef, take: LLVMBasicBlockRef, votes: bool) {
+    /// Where a block begins: how many are left with it, and its index.
+    fn begin(
+        &self,
+        begin: LLVMBasicBlockRef,
+        told: [LLVMValueRef; 4],
+        meet: LLVMBasicBlockRef,
+    ) -> [LLVMValueRef; 4] {
+        let builder = Builder::at_end(begin);
+        let now = told.map(|_| llvm!(LLVMBuildPhi(builder.raw(), self.i32, c"".as_ptr())));
+        llvm!(LLVMBuildBr(builder.raw(), self.body));
+        self.come(now, told, meet);
+        now
+    }
+
+    /// A block begins with these values where it is come to from there.
+    fn come(&self, now: [LLVMValueRef; 4], values: [LLVMValueRef; 4], from: LLVMBasicBlockRef) {
+        for (phi, value) in now.into_iter().zip(values) {
+            llvm!(LLVMAddIncoming(
+                phi,
+                [value].as_mut_ptr(),
+                [from].as_mut_ptr(),
+                1
+            ));
+        }
+    }
+
+    /// Where threads go that return: to the ticket's next block, or to the next ticket. They wait for the others
+    /// where the next block has the same shared memory, as has the next ticket. Returns how many blocks are left
+    /// and the index of the next.
+    fn end(
+        &self,
+        [end, next]: [LLVMBasicBlockRef; 2],
+        take: LLVMBasicBlockRef,
+        begin: LLVMBasicBlockRef,
+        [left, x, y, z]: [LLVMValueRef; 4],
+        [width, height, _]: [LLVMValueRef; 3],
+        workers: Workers,
+    ) -> [LLVMValueRef; 4] {
         for &at in &self.returns {
             llvm!(LLVMBuildBr(Builder::before(at).raw(), end));
             llvm!(LLVMInstructionEraseFromParent(at));
         }
+        let context = llvm!(LLVMGetModuleContext(self.module));
+        let last = llvm!(LLVMAppendBasicBlockInContext(
+            context,
+            self.twin,
+            c"parts.last".as_ptr()
+        ));
         let builder = Builder::at_end(end);
-        if votes {
-            let returned = llvm!(LLVMConstInt(self.i1, 0, 0));
-            let goes_on = builder.call(intrinsic(self.module, VOTE), &mut [self.word(0), returned]);
-            self.keep_in_loop(llvm!(LLVMBuildCondBr(builder.raw(), goes_on, end, take)));
-        } else {
-            builder.call(intrinsic(self.module, BARRIER), &mut [self.word(0)]);
-            self.keep_in_loop(llvm!(LLVMBuildBr(builder.raw(), take)));
+        let raw = builder.raw();
+        if workers == Workers::LoopTogether {
+            barriers::meet(self.module, &builder);
         }
+        let left = llvm!(LLVMBuildSub(raw, left, self.word(1), c"".as_ptr()));
+        let is_last = self.is_zero(&builder, left);
+        llvm!(LLVMBuildCondBr(raw, is_last, last, next));
+
+        let builder = Builder::at_end(last);
+        if workers == Workers::Loop {
+            barriers::meet(self.module, &builder);
+        }
+        self.keep_in_loop(llvm!(LLVMBuildBr(builder.raw(), take)));
+
+        let builder = Builder::at_end(next);
+        let raw = builder.raw();
+        // One further, along a row, then down the rows.
+        let step = |at: LLVMValueRef, by: LLVMValueRef, size: LLVMValueRef| {
+            let at = llvm!(LLVMBuildAdd(raw, at, by, c"".as_ptr()));
+            let equal = LLVMIntPredicate::LLVMIntEQ;
+            let is_over = llvm!(LLVMBuildICmp(raw, equal, at, size, c"".as_ptr()));
+            let over = llvm!(LLVMBuildZExt(raw, is_over, self.i32, c"".as_ptr()));
+            let at = llvm!(LLVMBuildSelect(raw, is_over, self.word(0), at, c"".as_ptr()));
+            (at, over)
+        };
+        let (x, rows) = step(x, self.word(1), width);
+        let (y, layers) = step(y, rows, height);
+        let z = llvm!(LLVMBuildAdd(raw, z, layers, c"".as_ptr()));
+        self.keep_in_loop(llvm!(LLVMBuildBr(raw, begin)));
+        [left, x, y, z]
     }
 
     /// Nothing of the original's code moves out of the loop: a product that is computed once for all blocks

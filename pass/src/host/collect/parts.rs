@@ -13,7 +13,9 @@ pub struct TwinRegistration {
     pub call: Value,
     /// The twin's symbol.
     pub symbol: String,
-    /// Whether the twin serves only launches whose rows of threads are whole warps.
+    /// Whether each of its workers takes one block.
+    pub takes_one: bool,
+    /// Whether, if not, the twin serves only launches whose rows of threads are whole warps.
     pub whole_rows: bool,
     /// How many parameters the kernel has.
     pub parameters: u32,
@@ -36,23 +38,14 @@ pub fn reports(sources: &[SourceFacts]) -> Vec<(String, KernelReport)> {
 
 fn report(symbol: &str, found: &PartsKind) -> KernelReport {
     let kernel = helpers::demangle(symbol);
-    let obstacles = match found {
-        PartsKind::Twin { .. } => Vec::new(),
-        PartsKind::Obstacles(obstacles) => obstacles.iter().copied().collect(),
-    };
-    let parts = match found {
-        PartsKind::Twin { .. } => KernelParts::Twin,
-        PartsKind::Obstacles(_) if obstacles.iter().any(|one| one.forbids_slices()) => KernelParts::Whole,
-        PartsKind::Obstacles(_) => KernelParts::Slices,
-    };
-    let reasons = obstacles.into_iter().map(|obstacle| Reason {
+    let reasons = found.obstacles.iter().map(|obstacle| Reason {
         code: obstacle.code(),
         text: format!("the kernel {}", obstacle.words()),
         at: None,
     });
     KernelReport {
         kernel,
-        parts,
+        parts: found.parts(),
         reasons: reasons.collect(),
     }
 }
@@ -68,19 +61,14 @@ pub fn twins(collected: &Collected, sources: &[SourceFacts]) -> Vec<TwinRegistra
         let (symbol, source) = sources
             .iter()
             .find_map(|source| Some((source.stubs.get(&stub)?, source)))?;
-        match source.uses.parts.get(symbol)? {
-            PartsKind::Twin {
-                parameters,
-                whole_rows,
-                ..
-            } => Some(TwinRegistration {
-                call,
-                symbol: parts::twin_of(symbol),
-                whole_rows: *whole_rows,
-                parameters: *parameters,
-            }),
-            PartsKind::Obstacles(_) => None,
-        }
+        let found = source.uses.parts.get(symbol)?;
+        (found.parts() != KernelParts::Whole).then(|| TwinRegistration {
+            call,
+            symbol: parts::twin_of(symbol),
+            takes_one: found.parts() == KernelParts::Slices,
+            whole_rows: found.whole_rows,
+            parameters: found.parameters,
+        })
     });
     twins.collect()
 }

@@ -278,7 +278,7 @@ impl<'ctx> Rewriter<'ctx> {
         let (i8, i32) = (context.i8_type(), self.i32());
         let pointer = context.ptr_type(AddressSpace::default());
         let mut parameters = vec![pointer.into(); 4];
-        parameters.extend([i32; 2].map(BasicMetadataTypeEnum::from));
+        parameters.extend([i32; 3].map(BasicMetadataTypeEnum::from));
         let register = self.declare(
             "mgb_register_twin",
             context.void_type().fn_type(&parameters, false),
@@ -301,6 +301,7 @@ impl<'ctx> Rewriter<'ctx> {
                 stub.into(),
                 symbol.into(),
                 i32.const_int(twin.parameters.into(), false).into(),
+                i32.const_int(twin.takes_one.into(), false).into(),
                 i32.const_int(twin.whole_rows.into(), false).into(),
             ];
             self.builder.build_call(register, &arguments, "")?;

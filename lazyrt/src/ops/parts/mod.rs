@@ -1,18 +1,23 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
 //! With `MGB_STOP_EVERY=MS` each such launch is stopped at random, MS milliseconds after it began or was
-//! continued on average, and continued with another number of workers. Between two parts memory may be
-//! evicted or moved, and the next part is launched where the task is then. The launch waits until the kernel
-//! is done.
+//! continued on average, and continued with another number of workers; with 0 it is not stopped, and has as many
+//! workers as the GPU runs at once. Between two parts memory may be evicted or moved, and the next part is
+//! launched where the task is then. The launch waits until the kernel is done.
+
+mod control;
+mod workers;
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use mgb_abi::host::{HOST_ALLOC_MAPPED, HOST_ALLOC_PORTABLE};
 use mgb_abi::launch::Dim3;
 use mgb_probe::trace::Parted;
+
+use control::ControlBlock;
+pub use control::forget;
 
 use crate::code::Code;
 use crate::handles::capture;
@@ -20,37 +25,30 @@ use crate::native::{self, Launch, Stream};
 use crate::thread;
 use crate::twins::{self, Twin};
 
-/// `cudaDevAttrMultiProcessorCount`.
-const MULTIPROCESSOR_COUNT: u32 = 16;
 /// The largest grid, along x and along the other dimensions.
 const MOST_COLUMNS: u32 = i32::MAX as u32;
 const MOST_ROWS: u32 = 65_535;
+/// How many tickets a worker takes at least, where there are blocks enough, and for how many blocks at most: a
+/// launch that is stopped ends when the last worker is through with its ticket.
+const TICKETS_OF_WORKER: u64 = 32;
+const MOST_OF_TICKET: u64 = 64;
 /// How many threads a warp has.
 const WARP: u32 = 32;
 /// How often a launch that is to be stopped is asked whether it has ended by itself.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// What a twin reads, and counts its tickets in: the table in `pass/src/device/parts/twin.rs`. The stop word
-/// lies behind.
-#[repr(C)]
-#[derive(Debug)]
-struct ControlBlock {
-    next: AtomicU64,
-    total: u64,
-    grid: [u32; 3],
-    _unused: u32,
-    stop_address: u64,
-    stop: AtomicU32,
-}
-
 /// A launch that is made in parts.
 pub struct PartedLaunch {
+    kernel: *const c_void,
     twin: Twin,
     grid: Dim3,
     block: Dim3,
     shared: usize,
     arguments: Vec<*mut c_void>,
-    control: Option<PinnedControl>,
+    /// The first block that is left.
+    next: u64,
+    /// Whether some of it was run as a part.
+    has_begun: bool,
     /// Whether all blocks have been run.
     is_done: bool,
     /// Parts that have done nothing, one behind the other.
@@ -81,6 +79,11 @@ fn stop_every() -> Option<Duration> {
     })
 }
 
+/// Whether launches in parts are not stopped: what a twin costs by itself.
+fn is_never_stopped() -> bool {
+    stop_every() == Some(Duration::ZERO)
+}
+
 /// This launch in parts; `None`: it is made as a whole.
 ///
 /// # Safety
@@ -98,7 +101,7 @@ pub unsafe fn begin(
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
     // A twin's own grid would be a valid one.
     let is_grid = grid.x <= MOST_COLUMNS && grid.y <= MOST_ROWS && grid.z <= MOST_ROWS && grid.product() > 0;
-    if !is_grid || (twin.whole_rows && !has_rows) || capture::is_capturing(stream) {
+    if !is_grid || (twin.whole_rows && !twin.takes_one && !has_rows) || capture::is_capturing(stream) {
         return None;
     }
     let arguments = if twin.parameters == 0 {
@@ -109,12 +112,14 @@ pub unsafe fn begin(
         unsafe { std::slice::from_raw_parts(arguments, twin.parameters) }.to_vec()
     };
     Some(PartedLaunch {
+        kernel,
         twin,
         grid,
         block,
         shared,
         arguments,
-        control: None,
+        next: 0,
+        has_begun: false,
         is_done: false,
         idle: 0,
     })
@@ -128,31 +133,42 @@ impl PartedLaunch {
 
     /// Runs some of the blocks on the current GPU, in the runtime's stream, and waits for them. `whole`
     /// launches the original, where the twin cannot be launched.
-    pub fn run(&mut self, launch: Launch, stream: Stream, whole: impl FnOnce() -> Code) -> Code {
+    pub fn run(&mut self, launch: Launch, gpu: u32, stream: Stream, whole: impl FnOnce() -> Code) -> Code {
         // It may be tried again after it has failed.
         self.is_done = false;
+        let stream = default_of_thread(stream);
         let most = self.workers();
-        if self.control.is_none() && most > 0 {
-            self.control = PinnedControl::new(self.grid);
-            LAUNCHES.fetch_add(u64::from(self.control.is_some()), Ordering::Relaxed);
-        }
-        let Some(control) = self.control.take() else {
-            self.is_done = true;
-            return whole();
-        };
         // Another GPU may run fewer at once, but one of a kernel that runs on the first.
-        let code = self.part(&control, launch, default_of_thread(stream), most.max(1));
-        self.control = Some(control);
+        let can_begin = most > 0 || self.has_begun;
+        let code = match can_begin.then(|| ControlBlock::take(gpu)).flatten() {
+            Some(control) => self.part(&control, launch, stream, most.max(1)),
+            None if self.has_begun => Code::MEMORY_ALLOCATION,
+            None => {
+                self.is_done = true;
+                whole()
+            }
+        };
         self.is_done |= !code.is_success();
         code
     }
 
-    fn part(&mut self, control: &PinnedControl, launch: Launch, stream: Stream, most: u32) -> Code {
-        let words = control.words();
-        words.stop.store(0, Ordering::Release);
-        let before = words.next.load(Ordering::Acquire);
-        let workers = 1 + u32::try_from(random() % u64::from(most)).unwrap_or(0);
-        let mut address = control.0;
+    fn part(&mut self, control: &ControlBlock, launch: Launch, stream: Stream, most: u32) -> Code {
+        let left = self.grid.product().saturating_sub(self.next);
+        let workers = if self.twin.takes_one {
+            left.min(u64::from(MOST_COLUMNS)) as u32
+        } else if is_never_stopped() {
+            most
+        } else {
+            1 + u32::try_from(random() % u64::from(most)).unwrap_or(0)
+        };
+        // So many that each worker takes some tickets, and all have about as much to do.
+        let each = left / (u64::from(workers) * TICKETS_OF_WORKER);
+        let each = each.clamp(1, MOST_OF_TICKET) as u32;
+        let code = control.fill(self.next, self.grid, each, stream);
+        if !code.is_success() {
+            return code;
+        }
+        let mut address = control.address();
         let mut arguments = self.arguments.clone();
         arguments.push((&raw mut address).cast());
         let grid = Dim3 {
@@ -166,28 +182,47 @@ impl PartedLaunch {
         if !code.is_success() {
             return code;
         }
-        self.stop_later(&words.stop, stream);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            LAUNCHES.fetch_add(1, Ordering::Relaxed);
+        }
+        PARTS.fetch_add(1, Ordering::Relaxed);
+        let stopped = if is_never_stopped() {
+            Code::SUCCESS
+        } else {
+            self.stop_later(control, stream)
+        };
         // SAFETY: the runtime's own stream.
         let code = unsafe { native::cudaStreamSynchronize(stream) };
-        // The last workers take tickets of blocks that are not there.
-        let next = words.next.load(Ordering::Acquire);
-        self.idle = if next == before { self.idle + 1 } else { 0 };
-        self.is_done = next >= words.total;
-        PARTS.fetch_add(1, Ordering::Relaxed);
-        code
+        if !code.is_success() || !stopped.is_success() {
+            return if code.is_success() { stopped } else { code };
+        }
+        match control.next() {
+            // The last workers take tickets of blocks that are not there.
+            Ok(next) => {
+                self.idle = if next == self.next { self.idle + 1 } else { 0 };
+                self.next = next;
+                self.is_done = next >= self.grid.product();
+                Code::SUCCESS
+            }
+            Err(code) => code,
+        }
     }
 
-    /// Sets the stop word after a random time, unless the part ends before.
-    fn stop_later(&self, stop: &AtomicU32, stream: Stream) {
+    /// Has workers stop after a random time, unless the part ends before.
+    fn stop_later(&self, control: &ControlBlock, stream: Stream) -> Code {
         let every = stop_every().unwrap_or_default().as_nanos() as u64;
         let wait = random() % (2 * every).max(1);
         // Where nothing was done before, it takes longer to begin than that.
         let wait = Duration::from_nanos(wait) * (1 << self.idle.min(20));
+        // A part of slices has a worker for each block that is left, however early it is stopped: so it is stopped
+        // anywhere in what is left.
+        let left = self.grid.product().saturating_sub(self.next);
+        let until = self.next + if self.twin.takes_one { random() % left.max(1) } else { 0 };
         let began = Instant::now();
-        while began.elapsed() < wait {
+        while began.elapsed() < wait || control.next().is_ok_and(|next| next < until) {
             // SAFETY: the runtime's own stream. What fails shows when it is waited for.
             if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
-                return;
+                return Code::SUCCESS;
             }
             if wait < LOOK {
                 std::thread::yield_now();
@@ -195,80 +230,14 @@ impl PartedLaunch {
                 std::thread::sleep(LOOK);
             }
         }
-        stop.store(1, Ordering::Release);
+        control.stop()
     }
 
     /// How many workers the GPU runs at once, no more than there are blocks; 0: it cannot run the twin.
     fn workers(&self) -> u32 {
-        let (mut each, mut multiprocessors, mut device) = (0, 0, 0);
         let threads = i32::try_from(self.block.product()).unwrap_or(i32::MAX);
-        // SAFETY: they write one int each.
-        let codes = unsafe {
-            [
-                native::cudaGetDevice(&mut device),
-                native::cudaDeviceGetAttribute(&mut multiprocessors, MULTIPROCESSOR_COUNT, device),
-                native::cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &mut each,
-                    self.twin.stub,
-                    threads,
-                    self.shared,
-                ),
-            ]
-        };
-        if !codes.iter().all(|code| code.is_success()) {
-            // SAFETY: no arguments. The original's launch says what is wrong.
-            unsafe { native::cudaGetLastError() };
-            return 0;
-        }
-        let most = u64::try_from(each * multiprocessors).unwrap_or(0);
-        u32::try_from(most.min(self.grid.product())).unwrap_or(0)
-    }
-}
-
-/// A control block in pinned memory of the host, where every GPU of the process reaches it.
-struct PinnedControl(*mut c_void);
-
-impl PinnedControl {
-    fn new(grid: Dim3) -> Option<Self> {
-        let mut memory = std::ptr::null_mut();
-        // SAFETY: it writes one pointer.
-        let code = unsafe {
-            native::cudaHostAlloc(
-                &mut memory,
-                size_of::<ControlBlock>(),
-                HOST_ALLOC_PORTABLE | HOST_ALLOC_MAPPED,
-            )
-        };
-        if !code.is_success() {
-            // SAFETY: no arguments. The program asked for nothing that failed.
-            unsafe { native::cudaGetLastError() };
-            return None;
-        }
-        let words = memory.cast::<ControlBlock>();
-        // SAFETY: pinned memory of that size that nobody else knows yet; the stop word lies in it.
-        unsafe {
-            words.write(ControlBlock {
-                next: AtomicU64::new(0),
-                total: grid.product(),
-                grid: grid.array(),
-                _unused: 0,
-                stop_address: (&raw const (*words).stop) as u64,
-                stop: AtomicU32::new(0),
-            });
-        }
-        Some(Self(memory))
-    }
-
-    fn words(&self) -> &ControlBlock {
-        // SAFETY: written as it was made, and freed with this.
-        unsafe { &*self.0.cast() }
-    }
-}
-
-impl Drop for PinnedControl {
-    fn drop(&mut self) {
-        // SAFETY: memory of this block, which no work uses any more: each part was waited for.
-        unsafe { native::cudaFreeHost(self.0) };
+        let most = workers::at_once(self.kernel, &self.twin, threads, self.shared);
+        u32::try_from(self.grid.product()).map_or(most, |blocks| most.min(blocks))
     }
 }
 

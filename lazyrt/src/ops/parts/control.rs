@@ -1,0 +1,185 @@
+//! Control blocks, in a GPU's own memory: what a twin reads, and counts its tickets in.
+//!
+//! In pinned memory of the host they would be seen by every GPU, but each worker looks at its stop word once a
+//! block, and a GPU reads host memory a word in a microsecond, one after the other.
+
+use std::ffi::c_void;
+
+use mgb_abi::launch::Dim3;
+use mgb_probe::wire::MAX_GPUS;
+use parking_lot::Mutex;
+
+use crate::code::{Code, Own};
+use crate::device;
+use crate::native::{self, Stream};
+
+/// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
+const TO_DEVICE: u32 = 1;
+const TO_HOST: u32 = 2;
+
+/// How many launches of a GPU may be made in parts at once. More are made as wholes.
+const BLOCKS: usize = 256;
+
+/// A control block: the table in `pass/src/device/parts/twin.rs`. The stop word lies behind.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct ControlWords {
+    next: u64,
+    total: u64,
+    grid: [u32; 3],
+    each: u32,
+    stop_address: u64,
+    stop: u32,
+    _rest: [u32; 5],
+}
+
+const _: () = assert!(size_of::<ControlWords>() == 64);
+
+/// The control blocks of a GPU.
+struct Blocks {
+    /// Their memory's address, and those that nobody has.
+    start: u64,
+    free: Vec<usize>,
+    /// Which memory it is: after a reset of the device there is another.
+    generation: u64,
+}
+
+static GPUS: Mutex<[Option<Blocks>; MAX_GPUS]> = Mutex::new([const { None }; MAX_GPUS]);
+static GENERATIONS: Mutex<u64> = Mutex::new(0);
+
+/// The GPU's contexts are gone, and all their memory.
+pub fn forget(gpu: u32) {
+    GPUS.lock()[gpu as usize % MAX_GPUS] = None;
+}
+
+/// A control block of a launch on a GPU, which is current while it is used.
+pub struct ControlBlock {
+    gpu: u32,
+    address: u64,
+    at: usize,
+    generation: u64,
+}
+
+impl ControlBlock {
+    /// One that no other launch has; none if the GPU has no memory for it, or all are taken.
+    pub fn take(gpu: u32) -> Option<Self> {
+        let mut gpus = GPUS.lock();
+        let blocks = &mut gpus[gpu as usize % MAX_GPUS];
+        if blocks.is_none() {
+            let mut start = std::ptr::null_mut();
+            // SAFETY: it writes one pointer.
+            let code = unsafe { native::cudaMalloc(&mut start, BLOCKS * size_of::<ControlWords>()) };
+            if !code.is_success() {
+                // SAFETY: no arguments. The program asked for nothing that failed.
+                unsafe { native::cudaGetLastError() };
+                return None;
+            }
+            let mut generation = GENERATIONS.lock();
+            *generation += 1;
+            *blocks = Some(Blocks {
+                start: start as u64,
+                free: (0..BLOCKS).collect(),
+                generation: *generation,
+            });
+        }
+        let blocks = blocks.as_mut()?;
+        let at = blocks.free.pop()?;
+        Some(Self {
+            gpu,
+            address: blocks.start + (at * size_of::<ControlWords>()) as u64,
+            at,
+            generation: blocks.generation,
+        })
+    }
+
+    /// What the twin takes.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Has the next launch in the stream begin with this block, by tickets for so many blocks each.
+    pub fn fill(&self, next: u64, grid: Dim3, each: u32, stream: Stream) -> Code {
+        let words = ControlWords {
+            next,
+            total: grid.product(),
+            grid: grid.array(),
+            each,
+            stop_address: self.stop_address(),
+            ..ControlWords::default()
+        };
+        let from = (&raw const words).cast();
+        // SAFETY: this block's memory. Words of pageable memory are taken before the call returns.
+        unsafe {
+            native::cudaMemcpyAsync(
+                self.address as *mut c_void,
+                from,
+                size_of::<ControlWords>(),
+                TO_DEVICE,
+                stream,
+            )
+        }
+    }
+
+    /// Has workers stop before they take their next ticket. Returns before they do.
+    pub fn stop(&self) -> Code {
+        let stop = 1u32;
+        let to = self.stop_address() as *mut c_void;
+        let copy = |stream| {
+            // SAFETY: as above.
+            unsafe {
+                native::cudaMemcpyAsync(to, (&raw const stop).cast(), size_of::<u32>(), TO_DEVICE, stream)
+            }
+        };
+        self.beside(copy)
+    }
+
+    /// The first block of the next ticket, also while workers take some.
+    pub fn next(&self) -> Result<u64, Code> {
+        let mut next = 0u64;
+        let from = self.address as *const c_void;
+        let copy = |stream| {
+            // SAFETY: as above; the stream is waited for before `next` is looked at.
+            unsafe {
+                let begun = native::cudaMemcpyAsync(
+                    (&raw mut next).cast(),
+                    from,
+                    size_of::<u64>(),
+                    TO_HOST,
+                    stream,
+                );
+                if begun.is_success() {
+                    native::cudaStreamSynchronize(stream)
+                } else {
+                    begun
+                }
+            }
+        };
+        match self.beside(copy) {
+            Code::SUCCESS => Ok(next),
+            code => Err(code),
+        }
+    }
+
+    fn stop_address(&self) -> u64 {
+        self.address + std::mem::offset_of!(ControlWords, stop) as u64
+    }
+
+    /// In a stream that waits for no other.
+    fn beside(&self, call: impl FnOnce(Stream) -> Code) -> Code {
+        match device::own_stream(self.gpu) {
+            Ok(stream) => call(stream),
+            Err(Own(code)) => code,
+        }
+    }
+}
+
+impl Drop for ControlBlock {
+    fn drop(&mut self) {
+        let mut gpus = GPUS.lock();
+        if let Some(blocks) = &mut gpus[self.gpu as usize % MAX_GPUS]
+            && blocks.generation == self.generation
+        {
+            blocks.free.push(self.at);
+        }
+    }
+}
