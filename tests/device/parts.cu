@@ -25,7 +25,7 @@
 // Its threads have nothing in common: they meet for the next ticket alone.
 // DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_plain(
 // DEVICE: parts.meet:
-// DEVICE-NEXT: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
+// DEVICE: call void @llvm.nvvm.barrier.cta.sync.all(i32 0)
 // DEVICE: parts.end:
 // DEVICE-NOT: barrier
 // DEVICE: br label %parts.begin

@@ -70,7 +70,7 @@ pub unsafe fn kernel(
     stream: Stream,
 ) -> Answer {
     // SAFETY: the program's arguments: contract of `cudaLaunchKernel`.
-    if let Some(mut parts) = unsafe { parts::begin(kernel, grid, block, arguments, shared, stream) } {
+    if let Some(mut parts) = unsafe { parts::begin(kernel, grid, block, arguments, shared) } {
         let hint = thread::with(Thread::take_hint);
         loop {
             let answer = launch(hint, grid, block, shared, |gpu| {

@@ -1,7 +1,7 @@
 //! Control blocks, in a GPU's own memory: what a twin reads, and counts its tickets in.
 //!
-//! In pinned memory of the host they would be seen by every GPU, but each worker looks at its stop word once a
-//! block, and a GPU reads host memory a word in a microsecond, one after the other.
+//! In pinned memory of the host they would be seen by every GPU, but each worker looks at them once a ticket, and
+//! a GPU reads host memory a word in a microsecond, one after the other.
 
 use std::ffi::c_void;
 
@@ -20,20 +20,25 @@ const TO_HOST: u32 = 2;
 /// How many launches of a GPU may be made in parts at once. More are made as wholes.
 const BLOCKS: usize = 256;
 
-/// A control block: the table in `pass/src/device/parts/twin.rs`. The stop word lies behind.
+/// The upper half of the next ticket that stops a launch. The lower one goes on counting, also what is drawn in vain.
+const STOP: u32 = 1 << 30;
+/// How many blocks a launch in parts may have: with the tickets that workers draw in vain they fit the lower half.
+pub const MOST_BLOCKS: u64 = 1 << 31;
+
+/// A control block: the table in `pass/src/device/parts/twin.rs`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct ControlWords {
-    next: u64,
+    next: u32,
+    stop: u32,
     total: u64,
     grid: [u32; 3],
     each: u32,
-    stop_address: u64,
-    stop: u32,
-    _rest: [u32; 5],
+    vain: u32,
+    _rest: [u32; 7],
 }
 
-const _: () = assert!(size_of::<ControlWords>() == 64);
+const _: () = assert!(size_of::<ControlWords>() == 64 && cfg!(target_endian = "little"));
 
 /// The control blocks of a GPU.
 struct Blocks {
@@ -98,13 +103,12 @@ impl ControlBlock {
     }
 
     /// Has the next launch in the stream begin with this block, by tickets for so many blocks each.
-    pub fn fill(&self, next: u64, grid: Dim3, each: u32, stream: Stream) -> Code {
+    pub fn fill(&self, next: u32, grid: Dim3, each: u32, stream: Stream) -> Code {
         let words = ControlWords {
             next,
             total: grid.product(),
             grid: grid.array(),
             each,
-            stop_address: self.stop_address(),
             ..ControlWords::default()
         };
         let from = (&raw const words).cast();
@@ -120,10 +124,10 @@ impl ControlBlock {
         }
     }
 
-    /// Has workers stop before they take their next ticket. Returns before they do.
+    /// Has workers find no further ticket. Returns before they do.
     pub fn stop(&self) -> Code {
-        let stop = 1u32;
-        let to = self.stop_address() as *mut c_void;
+        let stop = STOP;
+        let to = (self.address + std::mem::offset_of!(ControlWords, stop) as u64) as *mut c_void;
         let copy = |stream| {
             // SAFETY: as above.
             unsafe {
@@ -133,17 +137,17 @@ impl ControlBlock {
         self.beside(copy)
     }
 
-    /// The first block of the next ticket, also while workers take some.
-    pub fn next(&self) -> Result<u64, Code> {
-        let mut next = 0u64;
+    /// The first block that no worker has taken, once the launch is over. While it runs a little less or more.
+    pub fn next(&self) -> Result<u32, Code> {
+        let mut words = ControlWords::default();
         let from = self.address as *const c_void;
         let copy = |stream| {
-            // SAFETY: as above; the stream is waited for before `next` is looked at.
+            // SAFETY: as above; the stream is waited for before the words are looked at.
             unsafe {
                 let begun = native::cudaMemcpyAsync(
-                    (&raw mut next).cast(),
+                    (&raw mut words).cast(),
                     from,
-                    size_of::<u64>(),
+                    size_of::<ControlWords>(),
                     TO_HOST,
                     stream,
                 );
@@ -155,13 +159,9 @@ impl ControlBlock {
             }
         };
         match self.beside(copy) {
-            Code::SUCCESS => Ok(next),
+            Code::SUCCESS => Ok(words.next.wrapping_sub(words.vain)),
             code => Err(code),
         }
-    }
-
-    fn stop_address(&self) -> u64 {
-        self.address + std::mem::offset_of!(ControlWords, stop) as u64
     }
 
     /// In a stream that waits for no other.

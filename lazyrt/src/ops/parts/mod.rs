@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::launch::Dim3;
+use mgb_core::captures;
 use mgb_probe::trace::Parted;
 
 use control::ControlBlock;
 pub use control::forget;
 
 use crate::code::Code;
-use crate::handles::capture;
+use crate::device::RelaxedCapture;
 use crate::native::{self, Launch, Stream};
 use crate::thread;
 use crate::twins::{self, Twin};
@@ -46,7 +47,7 @@ pub struct PartedLaunch {
     shared: usize,
     arguments: Vec<*mut c_void>,
     /// The first block that is left.
-    next: u64,
+    next: u32,
     /// Whether some of it was run as a part.
     has_begun: bool,
     /// Whether all blocks have been run.
@@ -94,14 +95,14 @@ pub unsafe fn begin(
     block: Dim3,
     arguments: *mut *mut c_void,
     shared: usize,
-    stream: Stream,
 ) -> Option<PartedLaunch> {
     stop_every()?;
     let twin = twins::of(kernel)?;
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
     // A twin's own grid would be a valid one.
-    let is_grid = grid.x <= MOST_COLUMNS && grid.y <= MOST_ROWS && grid.z <= MOST_ROWS && grid.product() > 0;
-    if !is_grid || (twin.whole_rows && !twin.takes_one && !has_rows) || capture::is_capturing(stream) {
+    let is_grid = grid.x <= MOST_COLUMNS && grid.y <= MOST_ROWS && grid.z <= MOST_ROWS;
+    let is_grid = is_grid && (1..=control::MOST_BLOCKS).contains(&grid.product());
+    if !is_grid || (twin.whole_rows && !twin.takes_one && !has_rows) || captures::any() {
         return None;
     }
     let arguments = if twin.parameters == 0 {
@@ -136,6 +137,8 @@ impl PartedLaunch {
     pub fn run(&mut self, launch: Launch, gpu: u32, stream: Stream, whole: impl FnOnce() -> Code) -> Code {
         // It may be tried again after it has failed.
         self.is_done = false;
+        // Another thread may begin a capture, which waits here would end.
+        let _relaxed = RelaxedCapture::begin();
         let stream = default_of_thread(stream);
         let most = self.workers();
         // Another GPU may run fewer at once, but one of a kernel that runs on the first.
@@ -153,7 +156,7 @@ impl PartedLaunch {
     }
 
     fn part(&mut self, control: &ControlBlock, launch: Launch, stream: Stream, most: u32) -> Code {
-        let left = self.grid.product().saturating_sub(self.next);
+        let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
         } else if is_never_stopped() {
@@ -197,11 +200,10 @@ impl PartedLaunch {
             return if code.is_success() { stopped } else { code };
         }
         match control.next() {
-            // The last workers take tickets of blocks that are not there.
             Ok(next) => {
                 self.idle = if next == self.next { self.idle + 1 } else { 0 };
                 self.next = next;
-                self.is_done = next >= self.grid.product();
+                self.is_done = self.left() == 0;
                 Code::SUCCESS
             }
             Err(code) => code,
@@ -216,10 +218,10 @@ impl PartedLaunch {
         let wait = Duration::from_nanos(wait) * (1 << self.idle.min(20));
         // A part of slices has a worker for each block that is left, however early it is stopped: so it is stopped
         // anywhere in what is left.
-        let left = self.grid.product().saturating_sub(self.next);
-        let until = self.next + if self.twin.takes_one { random() % left.max(1) } else { 0 };
+        let further = if self.twin.takes_one { random() % self.left().max(1) } else { 0 };
+        let until = u64::from(self.next) + further;
         let began = Instant::now();
-        while began.elapsed() < wait || control.next().is_ok_and(|next| next < until) {
+        while began.elapsed() < wait || control.next().is_ok_and(|next| u64::from(next) < until) {
             // SAFETY: the runtime's own stream. What fails shows when it is waited for.
             if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
                 return Code::SUCCESS;
@@ -231,6 +233,11 @@ impl PartedLaunch {
             }
         }
         control.stop()
+    }
+
+    /// How many blocks are left.
+    fn left(&self) -> u64 {
+        self.grid.product().saturating_sub(u64::from(self.next))
     }
 
     /// How many workers the GPU runs at once, no more than there are blocks; 0: it cannot run the twin.

@@ -2,24 +2,26 @@
 //!
 //! A twin is launched with as many blocks as are to work at once, its *workers*, and has one parameter more:
 //! the address of its control block. A worker takes the next ticket, which stands for one or some of the original's
-//! blocks, runs these one after the other, each from its begin to its end, and goes on until no ticket is left or the
-//! stop word is set; it looks at that before it takes a ticket, so that each block is run as a whole, once.
+//! blocks, runs these one after the other, each from its begin to its end, and goes on until no ticket is left. Who
+//! wants the launch to stop takes all tickets that are left, by a number in the upper half of the next one; a ticket that
+//! was taken is run, so that each block is run as a whole, once. A worker takes a ticket ahead, so that it has it
+//! when it comes to need it.
 //!
 //! The control block, which the host fills:
 //!
 //! | byte | type | what |
 //! |---|---|---|
-//! | 0 | u64 | the first block of the next ticket |
+//! | 0 | u64 | the first block of the next ticket; 2^62 more to stop |
 //! | 8 | u64 | the number of blocks of the grid |
 //! | 16 | 3 × u32 | the size of the grid |
 //! | 28 | u32 | how many blocks a ticket stands for |
-//! | 32 | address of a u32 | the stop word: not 0 once workers are to stop |
+//! | 32 | u32 | the blocks of all tickets that were drawn in vain: beyond the grid, or after a stop |
 //!
 //! Threads that return from the original's code go on to the end of the loop, and wait for the others there. Where
 //! those may still meet at a barrier of the original's, or work together in another way that counts on the threads
 //! being gone, the workers do not loop: each takes one ticket, as many are launched as there are blocks left, and
-//! threads return as they do in the original. Such a launch runs a *slice* of the blocks; workers that begin once
-//! the stop word is set return at once.
+//! threads return as they do in the original. Such a launch runs a *slice* of the blocks; workers that begin after a
+//! stop return at once.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::*;
@@ -46,7 +48,7 @@ const GRID_CONSTANT: &str = "nvvm.grid_constant";
 const TOTAL_AT: u64 = 8;
 const GRID_AT: u64 = 16;
 const EACH_AT: u64 = 28;
-const STOP_AT: u64 = 32;
+const VAIN_AT: u64 = 32;
 
 /// What workers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,27 @@ pub fn add(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str, workers: W
     let twin = helpers::replicate(kernel, symbol, &mut extra);
     let place = TwinFrame::new(module, twin).build(workers);
     replicator.replace(twin, &place);
+}
+
+/// The phis have these values where they are come to from there.
+fn come(phis: &[LLVMValueRef], values: &[LLVMValueRef], from: LLVMBasicBlockRef) {
+    for (&phi, &value) in phis.iter().zip(values) {
+        llvm!(LLVMAddIncoming(
+            phi,
+            [value].as_mut_ptr(),
+            [from].as_mut_ptr(),
+            1
+        ));
+    }
+}
+
+/// What a worker reads once.
+struct ControlValues {
+    grid: [LLVMValueRef; 3],
+    total: LLVMValueRef,
+    each: LLVMValueRef,
+    /// Whether this is the thread that draws tickets.
+    is_first: LLVMValueRef,
 }
 
 /// The loop around a kernel's code.
@@ -104,12 +127,13 @@ impl TwinFrame {
         let context = llvm!(LLVMGetModuleContext(self.module));
         let add =
             |name: &std::ffi::CStr| llvm!(LLVMInsertBasicBlockInContext(context, self.body, name.as_ptr()));
-        let [entry, take, look, draw, none, meet, begin] = [
+        let [entry, first, take, look, tell, vain, meet, begin] = [
             c"parts.entry",
+            c"parts.first",
             c"parts.take",
             c"parts.look",
-            c"parts.draw",
-            c"parts.none",
+            c"parts.tell",
+            c"parts.vain",
             c"parts.meet",
             c"parts.begin",
         ]
@@ -122,20 +146,27 @@ impl TwinFrame {
         if workers != Workers::TakeOne {
             self.copy_structures(entry);
         }
-        let grid = self.enter(entry, take);
+        let control = self.enter(entry, first, take);
+        let grid = control.grid;
         let ticket = self.ticket();
-        self.choose(take, look, meet);
-        self.look(look, draw, none);
-        self.draw(draw, meet, ticket, grid);
-        let builder = Builder::at_end(none);
-        llvm!(LLVMBuildStore(builder.raw(), self.word(0), ticket));
-        llvm!(LLVMBuildBr(builder.raw(), meet));
-        let blocks = self.meet(meet, ticket, begin, done);
+        let builder = Builder::at_end(first);
+        let drawn = self.draw(&builder, &control);
+        llvm!(LLVMBuildBr(builder.raw(), take));
+        let number = self.take(take, &control, look, meet);
+        let none = llvm!(LLVMConstInt(self.i64, 0, 0));
+        come(&[number], &[none], entry);
+        come(&[number], &[drawn], first);
+        let left = self.look(look, number, &control, tell, vain);
+        let ahead = self.tell(tell, meet, ticket, (number, left), &control, workers);
+        self.tell_none(vain, meet, ticket, &control);
+        let ahead = [(none, take), (ahead, tell), (none, vain)];
+        let (ahead, blocks) = self.meet(meet, ticket, begin, done, ahead);
         let now = self.begin(begin, blocks, meet);
         if workers != Workers::TakeOne {
-            let ends = [c"parts.end", c"parts.next"].map(append);
+            let ends = [c"parts.end", c"parts.next", c"parts.last"].map(append);
             let next = self.end(ends, take, begin, now, grid, workers);
-            self.come(now, next, ends[1]);
+            come(&now, &next, ends[1]);
+            come(&[number], &[ahead], ends[2]);
         }
         llvm!(LLVMBuildRetVoid(Builder::at_end(done).raw()));
         let [_, x, y, z] = now;
@@ -189,98 +220,166 @@ impl TwinFrame {
         }
     }
 
-    /// Reads the size of the grid.
-    fn enter(&self, entry: LLVMBasicBlockRef, next: LLVMBasicBlockRef) -> [LLVMValueRef; 3] {
+    /// Reads the control block. Only the first thread draws tickets.
+    fn enter(
+        &self,
+        entry: LLVMBasicBlockRef,
+        first: LLVMBasicBlockRef,
+        take: LLVMBasicBlockRef,
+    ) -> ControlValues {
         let builder = Builder::at_end(entry);
-        let grid = [0, 1, 2].map(|at| {
-            let address = builder.byte_offset(self.control, GRID_AT + 4 * at);
-            llvm!(LLVMBuildLoad2(builder.raw(), self.i32, address, c"".as_ptr()))
-        });
-        llvm!(LLVMBuildBr(builder.raw(), next));
-        grid
-    }
-
-    /// Only the first thread takes a ticket.
-    fn choose(&self, take: LLVMBasicBlockRef, look: LLVMBasicBlockRef, meet: LLVMBasicBlockRef) {
-        let builder = Builder::at_end(take);
+        let raw = builder.raw();
+        let read = |at: u64, ty: LLVMTypeRef| {
+            let address = builder.byte_offset(self.control, at);
+            llvm!(LLVMBuildLoad2(raw, ty, address, c"".as_ptr()))
+        };
+        let grid = [0, 1, 2].map(|at| read(GRID_AT + 4 * at, self.i32));
+        let total = read(TOTAL_AT, self.i64);
+        let each = llvm!(LLVMBuildZExt(
+            raw,
+            read(EACH_AT, self.i32),
+            self.i64,
+            c"".as_ptr()
+        ));
         let [x, y, z] = ["x", "y", "z"].map(|dimension| {
             let name = format!("llvm.nvvm.read.ptx.sreg.tid.{dimension}");
             builder.call(intrinsic(self.module, &name), &mut [])
         });
-        let raw = builder.raw();
         let any = llvm!(LLVMBuildOr(raw, x, y, c"".as_ptr()));
         let any = llvm!(LLVMBuildOr(raw, any, z, c"".as_ptr()));
         let is_first = self.is_zero(&builder, any);
-        llvm!(LLVMBuildCondBr(raw, is_first, look, meet));
-    }
-
-    fn look(&self, look: LLVMBasicBlockRef, draw: LLVMBasicBlockRef, none: LLVMBasicBlockRef) {
-        let builder = Builder::at_end(look);
-        let raw = builder.raw();
-        let pointer = llvm!(LLVMTypeOf(self.control));
-        let address = builder.byte_offset(self.control, STOP_AT);
-        let address = llvm!(LLVMBuildLoad2(raw, pointer, address, c"".as_ptr()));
-        let word = llvm!(LLVMBuildLoad2(raw, self.i32, address, c"".as_ptr()));
-        llvm!(LLVMSetVolatile(word, 1));
-        let goes_on = self.is_zero(&builder, word);
-        llvm!(LLVMBuildCondBr(raw, goes_on, draw, none));
-    }
-
-    /// Takes a ticket, and tells the others which block it is.
-    fn draw(
-        &self,
-        draw: LLVMBasicBlockRef,
-        meet: LLVMBasicBlockRef,
-        ticket: LLVMValueRef,
-        [width, height, _]: [LLVMValueRef; 3],
-    ) {
-        let builder = Builder::at_end(draw);
-        let raw = builder.raw();
-        let each = builder.byte_offset(self.control, EACH_AT);
-        let each = llvm!(LLVMBuildLoad2(raw, self.i32, each, c"".as_ptr()));
-        let each = llvm!(LLVMBuildZExt(raw, each, self.i64, c"".as_ptr()));
-        let number = llvm!(LLVMBuildAtomicRMW(
-            raw,
-            LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd,
-            self.control,
+        llvm!(LLVMBuildCondBr(raw, is_first, first, take));
+        ControlValues {
+            grid,
+            total,
             each,
+            is_first,
+        }
+    }
+
+    /// Draws a ticket: the number of its first block.
+    fn draw(&self, builder: &Builder, control: &ControlValues) -> LLVMValueRef {
+        self.add(builder, self.control, control.each)
+    }
+
+    /// Adds to a word of the control block; returns what it was.
+    fn add(&self, builder: &Builder, address: LLVMValueRef, value: LLVMValueRef) -> LLVMValueRef {
+        let before = llvm!(LLVMBuildAtomicRMW(
+            builder.raw(),
+            LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd,
+            address,
+            value,
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
             0
         ));
-        helpers::scope_to_gpu(number);
-        let total = builder.byte_offset(self.control, TOTAL_AT);
-        let total = llvm!(LLVMBuildLoad2(raw, self.i64, total, c"".as_ptr()));
+        helpers::scope_to_gpu(before);
+        before
+    }
+
+    /// The first thread has a ticket. Returns its number.
+    fn take(
+        &self,
+        take: LLVMBasicBlockRef,
+        control: &ControlValues,
+        look: LLVMBasicBlockRef,
+        meet: LLVMBasicBlockRef,
+    ) -> LLVMValueRef {
+        let builder = Builder::at_end(take);
+        let number = llvm!(LLVMBuildPhi(builder.raw(), self.i64, c"".as_ptr()));
+        llvm!(LLVMBuildCondBr(
+            builder.raw(),
+            control.is_first,
+            look,
+            meet
+        ));
+        number
+    }
+
+    /// It looks whether there are blocks of this number. Returns how many are left.
+    fn look(
+        &self,
+        look: LLVMBasicBlockRef,
+        number: LLVMValueRef,
+        control: &ControlValues,
+        tell: LLVMBasicBlockRef,
+        vain: LLVMBasicBlockRef,
+    ) -> LLVMValueRef {
+        let builder = Builder::at_end(look);
+        let raw = builder.raw();
         let less = LLVMIntPredicate::LLVMIntULT;
-        let is_one = llvm!(LLVMBuildICmp(raw, less, number, total, c"".as_ptr()));
-        let left = llvm!(LLVMBuildSub(raw, total, number, c"".as_ptr()));
+        let is_one = llvm!(LLVMBuildICmp(raw, less, number, control.total, c"".as_ptr()));
+        let left = llvm!(LLVMBuildSub(raw, control.total, number, c"".as_ptr()));
+        llvm!(LLVMBuildCondBr(raw, is_one, tell, vain));
+        left
+    }
+
+    /// It tells the others that there are none.
+    fn tell_none(
+        &self,
+        vain: LLVMBasicBlockRef,
+        meet: LLVMBasicBlockRef,
+        ticket: LLVMValueRef,
+        control: &ControlValues,
+    ) {
+        let builder = Builder::at_end(vain);
+        let raw = builder.raw();
+        let each = llvm!(LLVMBuildTrunc(raw, control.each, self.i32, c"".as_ptr()));
+        self.add(&builder, builder.byte_offset(self.control, VAIN_AT), each);
+        llvm!(LLVMBuildStore(raw, self.word(0), ticket));
+        llvm!(LLVMBuildBr(raw, meet));
+    }
+
+    /// It tells the others which blocks these are, and draws the next ticket. Returns that one's number.
+    fn tell(
+        &self,
+        tell: LLVMBasicBlockRef,
+        meet: LLVMBasicBlockRef,
+        ticket: LLVMValueRef,
+        (number, left): (LLVMValueRef, LLVMValueRef),
+        control: &ControlValues,
+        workers: Workers,
+    ) -> LLVMValueRef {
+        let builder = Builder::at_end(tell);
+        let raw = builder.raw();
+        let (each, less) = (control.each, LLVMIntPredicate::LLVMIntULT);
         let is_last = llvm!(LLVMBuildICmp(raw, less, left, each, c"".as_ptr()));
         let count = llvm!(LLVMBuildSelect(raw, is_last, left, each, c"".as_ptr()));
-        let none = llvm!(LLVMConstInt(self.i64, 0, 0));
-        let count = llvm!(LLVMBuildSelect(raw, is_one, count, none, c"".as_ptr()));
-        let [width, height] =
-            [width, height].map(|size| llvm!(LLVMBuildZExt(raw, size, self.i64, c"".as_ptr())));
+        // Grids have less than 2^32 blocks where they are run in parts.
+        let narrow = |value| llvm!(LLVMBuildTrunc(raw, value, self.i32, c"".as_ptr()));
+        let (number, [width, height, _]) = (narrow(number), control.grid);
         let x = llvm!(LLVMBuildURem(raw, number, width, c"".as_ptr()));
         let rows = llvm!(LLVMBuildUDiv(raw, number, width, c"".as_ptr()));
         let y = llvm!(LLVMBuildURem(raw, rows, height, c"".as_ptr()));
         let z = llvm!(LLVMBuildUDiv(raw, rows, height, c"".as_ptr()));
-        let told = [count, x, y, z].map(|at| llvm!(LLVMBuildTrunc(raw, at, self.i32, c"".as_ptr())));
-        for (at, value) in (0..).zip(told) {
+        for (at, value) in (0..).zip([narrow(count), x, y, z]) {
             let place = builder.byte_offset(ticket, 4 * at);
             llvm!(LLVMBuildStore(raw, value, place));
         }
+        let ahead = if workers == Workers::TakeOne {
+            llvm!(LLVMConstInt(self.i64, 0, 0))
+        } else {
+            self.draw(&builder, control)
+        };
         llvm!(LLVMBuildBr(raw, meet));
+        ahead
     }
 
-    /// All threads learn which blocks are next, if there are any: how many, and the index of the first.
+    /// All threads learn which blocks are next, if there are any: how many, and the index of the first. Returns
+    /// the number of the ticket ahead, too.
     fn meet(
         &self,
         meet: LLVMBasicBlockRef,
         ticket: LLVMValueRef,
         begin: LLVMBasicBlockRef,
         done: LLVMBasicBlockRef,
-    ) -> [LLVMValueRef; 4] {
+        ahead: [(LLVMValueRef, LLVMBasicBlockRef); 3],
+    ) -> (LLVMValueRef, [LLVMValueRef; 4]) {
         let builder = Builder::at_end(meet);
         let raw = builder.raw();
+        let kept = llvm!(LLVMBuildPhi(raw, self.i64, c"".as_ptr()));
+        for (value, from) in ahead {
+            come(&[kept], &[value], from);
+        }
         barriers::meet(self.module, &builder);
         let told = [0, 1, 2, 3].map(|at| {
             let place = builder.byte_offset(ticket, 4 * at);
@@ -288,7 +387,7 @@ impl TwinFrame {
         });
         let is_none = self.is_zero(&builder, told[0]);
         llvm!(LLVMBuildCondBr(raw, is_none, done, begin));
-        told
+        (kept, told)
     }
 
     /// Where a block begins: how many are left with it, and its index.
@@ -301,20 +400,8 @@ impl TwinFrame {
         let builder = Builder::at_end(begin);
         let now = told.map(|_| llvm!(LLVMBuildPhi(builder.raw(), self.i32, c"".as_ptr())));
         llvm!(LLVMBuildBr(builder.raw(), self.body));
-        self.come(now, told, meet);
+        come(&now, &told, meet);
         now
-    }
-
-    /// A block begins with these values where it is come to from there.
-    fn come(&self, now: [LLVMValueRef; 4], values: [LLVMValueRef; 4], from: LLVMBasicBlockRef) {
-        for (phi, value) in now.into_iter().zip(values) {
-            llvm!(LLVMAddIncoming(
-                phi,
-                [value].as_mut_ptr(),
-                [from].as_mut_ptr(),
-                1
-            ));
-        }
     }
 
     /// Where threads go that return: to the ticket's next block, or to the next ticket. They wait for the others
@@ -322,7 +409,7 @@ impl TwinFrame {
     /// and the index of the next.
     fn end(
         &self,
-        [end, next]: [LLVMBasicBlockRef; 2],
+        [end, next, last]: [LLVMBasicBlockRef; 3],
         take: LLVMBasicBlockRef,
         begin: LLVMBasicBlockRef,
         [left, x, y, z]: [LLVMValueRef; 4],
@@ -333,12 +420,6 @@ impl TwinFrame {
             llvm!(LLVMBuildBr(Builder::before(at).raw(), end));
             llvm!(LLVMInstructionEraseFromParent(at));
         }
-        let context = llvm!(LLVMGetModuleContext(self.module));
-        let last = llvm!(LLVMAppendBasicBlockInContext(
-            context,
-            self.twin,
-            c"parts.last".as_ptr()
-        ));
         let builder = Builder::at_end(end);
         let raw = builder.raw();
         if workers == Workers::LoopTogether {

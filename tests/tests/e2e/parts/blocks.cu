@@ -1,5 +1,5 @@
 // Kernels that show which of their blocks were run, how often, and whether as wholes: by seeds. `long` has one kernel of
-// many slow blocks.
+// many slow blocks; `capture` one beside a capture.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -203,7 +203,35 @@ static int play_long(unsigned count, int turns) {
   return printf("right\n"), 0;
 }
 
+// A kernel in a stream beside one that captures: whoever waits for it must not end the capture.
+static int play_capture() {
+  int *runs, *sums, ran[64];
+  CHECK(cudaMalloc(&runs, sizeof ran));
+  CHECK(cudaMalloc(&sums, sizeof ran));
+  CHECK(cudaMemset(runs, 0, sizeof ran));
+  cudaStream_t captures, works;
+  CHECK(cudaStreamCreateWithFlags(&captures, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&works, cudaStreamNonBlocking));
+  CHECK(cudaStreamBeginCapture(captures, cudaStreamCaptureModeGlobal));
+  counting<<<64, 32, 0, works>>>(runs, Numbers(), sums);
+  CHECK(cudaGetLastError());
+  counting<<<64, 32, 0, captures>>>(runs, Numbers(), sums);
+  cudaGraph_t graph;
+  cudaGraphExec_t made;
+  CHECK(cudaStreamEndCapture(captures, &graph));
+  CHECK(cudaGraphInstantiate(&made, graph, 0));
+  CHECK(cudaGraphLaunch(made, captures));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpy(ran, runs, sizeof ran, cudaMemcpyDeviceToHost));
+  for (int count : ran)
+    if (count != 2)
+      return printf("a block ran %d times\n", count), 1;
+  return printf("right\n"), 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "capture"))
+    return play_capture();
   if (argc == 4 && !strcmp(argv[1], "long"))
     return play_long(atoi(argv[2]), atoi(argv[3]));
   unsigned long long first = atoll(argv[1]), last = atoll(argv[2]);

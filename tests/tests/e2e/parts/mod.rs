@@ -105,6 +105,13 @@ fn a_kernel_goes_on_on_another_gpu() {
     assert!(launches == 1 && parts > 3, "{launches} launches, {parts} parts");
 }
 
+#[test]
+fn a_capture_beside_it_goes_on() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    is_right(&run(&mut stopped(&node, &program, &["capture"], "0.02")));
+}
+
 /// The tests would notice if threads that return early, or structures passed by value, were not seen to.
 #[test]
 fn without_its_proofs_blocks_are_wrong() {
