@@ -119,7 +119,7 @@ pub struct Reason {
 }
 
 /// Reasons by stable names. Names are only ever added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ReasonCode {
@@ -171,7 +171,7 @@ pub enum ReasonCode {
     BlockIndexInAssembly,
     /// The kernel ends threads other than by returning.
     ThreadExit,
-    /// The kernel has a barrier that some threads may skip, and at which nobody can vote for them.
+    /// The kernel has a barrier that some threads may skip.
     BarrierApart,
     /// Lanes of a warp work together after some may have returned.
     WarpAfterExit,

@@ -6,7 +6,7 @@ use std::sync::Once;
 use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
 };
-use mgb_core::{gate, pace};
+use mgb_core::{gate, pace, quiesce};
 
 use super::attempts::Attempts;
 use super::{colocation, driver_memory, pacing, parts, peers, run};
@@ -85,6 +85,7 @@ pub unsafe fn kernel(
             if parts.is_done() || answer != Ok(Code::SUCCESS) {
                 return answer;
             }
+            quiesce::give_way();
         }
     }
     // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.

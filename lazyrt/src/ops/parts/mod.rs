@@ -1,24 +1,25 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
-//! With `MGB_STOP_EVERY=MS` each such launch is stopped at random, MS milliseconds after it began or was
-//! continued on average, and continued with another number of workers; with 0 it is not stopped, and has as many
-//! workers as the GPU runs at once. Between two parts memory may be evicted or moved, and the next part is
-//! launched where the task is then. The launch waits until the kernel is done.
+//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU. With `MGB_STOP_EVERY=MS` it is stopped at
+//! random, MS milliseconds after it has begun on average, and continued with another number of workers. Between
+//! two parts memory may be evicted or moved, and the next part is launched where the task is then. The launch
+//! waits until the kernel is done.
 
 mod control;
+mod stops;
 mod workers;
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::launch::Dim3;
-use mgb_core::captures;
+use mgb_core::{captures, quiesce};
 use mgb_probe::trace::Parted;
 
 use control::ControlBlock;
 pub use control::forget;
+use stops::Stops;
 
 use crate::code::Code;
 use crate::device::RelaxedCapture;
@@ -40,6 +41,7 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// A launch that is made in parts.
 pub struct PartedLaunch {
+    stops: Stops,
     kernel: *const c_void,
     twin: Twin,
     grid: Dim3,
@@ -66,25 +68,6 @@ pub fn total() -> Option<Parted> {
     (launches > 0).then_some(Parted { launches, parts })
 }
 
-/// The time between two stops on average, if launches are to be stopped.
-fn stop_every() -> Option<Duration> {
-    static EVERY: OnceLock<Option<Duration>> = OnceLock::new();
-    *EVERY.get_or_init(|| {
-        let text = std::env::var("MGB_STOP_EVERY").ok()?;
-        let milliseconds = text.parse::<f64>().ok();
-        let every = milliseconds.and_then(|number| Duration::try_from_secs_f64(number / 1000.0).ok());
-        if every.is_none() {
-            mgb_stderr::say!("mgb: MGB_STOP_EVERY={text} is no number of milliseconds: no launch is stopped");
-        }
-        every
-    })
-}
-
-/// Whether launches in parts are not stopped: what a twin costs by itself.
-fn is_never_stopped() -> bool {
-    stop_every() == Some(Duration::ZERO)
-}
-
 /// This launch in parts; `None`: it is made as a whole.
 ///
 /// # Safety
@@ -96,7 +79,7 @@ pub unsafe fn begin(
     arguments: *mut *mut c_void,
     shared: usize,
 ) -> Option<PartedLaunch> {
-    stop_every()?;
+    let stops = Stops::of_process()?;
     let twin = twins::of(kernel)?;
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
     // A twin's own grid would be a valid one.
@@ -113,6 +96,7 @@ pub unsafe fn begin(
         unsafe { std::slice::from_raw_parts(arguments, twin.parameters) }.to_vec()
     };
     Some(PartedLaunch {
+        stops,
         kernel,
         twin,
         grid,
@@ -159,10 +143,10 @@ impl PartedLaunch {
         let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
-        } else if is_never_stopped() {
-            most
-        } else {
+        } else if let Stops::AtRandom(_) = self.stops {
             1 + u32::try_from(random() % u64::from(most)).unwrap_or(0)
+        } else {
+            most
         };
         // So many that each worker takes some tickets, and all have about as much to do.
         let each = left / (u64::from(workers) * TICKETS_OF_WORKER);
@@ -189,10 +173,10 @@ impl PartedLaunch {
             LAUNCHES.fetch_add(1, Ordering::Relaxed);
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
-        let stopped = if is_never_stopped() {
-            Code::SUCCESS
-        } else {
-            self.stop_later(control, stream)
+        let stopped = match self.stops {
+            Stops::WhenWanted => stop_when(control, stream, quiesce::is_wanted),
+            Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
+            Stops::Never => Code::SUCCESS,
         };
         // SAFETY: the runtime's own stream.
         let code = unsafe { native::cudaStreamSynchronize(stream) };
@@ -211,28 +195,16 @@ impl PartedLaunch {
     }
 
     /// Has workers stop after a random time, unless the part ends before.
-    fn stop_later(&self, control: &ControlBlock, stream: Stream) -> Code {
-        let every = stop_every().unwrap_or_default().as_nanos() as u64;
-        let wait = random() % (2 * every).max(1);
+    fn stop_at_random(&self, control: &ControlBlock, stream: Stream, every: Duration) -> Code {
+        let wait = random() % (2 * every.as_nanos() as u64).max(1);
         // Where nothing was done before, it takes longer to begin than that.
         let wait = Duration::from_nanos(wait) * (1 << self.idle.min(20));
         // A part of slices has a worker for each block that is left, however early it is stopped: so it is stopped
         // anywhere in what is left.
-        let further = if self.twin.takes_one { random() % self.left().max(1) } else { 0 };
-        let until = u64::from(self.next) + further;
+        let until = u64::from(self.next) + random() % self.left().max(1);
+        let is_early = || self.twin.takes_one && control.next().is_ok_and(|next| u64::from(next) < until);
         let began = Instant::now();
-        while began.elapsed() < wait || control.next().is_ok_and(|next| u64::from(next) < until) {
-            // SAFETY: the runtime's own stream. What fails shows when it is waited for.
-            if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
-                return Code::SUCCESS;
-            }
-            if wait < LOOK {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(LOOK);
-            }
-        }
-        control.stop()
+        stop_when(control, stream, || began.elapsed() >= wait && !is_early())
     }
 
     /// How many blocks are left.
@@ -246,6 +218,23 @@ impl PartedLaunch {
         let most = workers::at_once(self.kernel, &self.twin, threads, self.shared);
         u32::try_from(self.grid.product()).map_or(most, |blocks| most.min(blocks))
     }
+}
+
+/// Has workers stop once `is_time`, unless the part ends before.
+fn stop_when(control: &ControlBlock, stream: Stream, is_time: impl Fn() -> bool) -> Code {
+    let began = Instant::now();
+    while !is_time() {
+        // SAFETY: the runtime's own stream. What fails shows when it is waited for.
+        if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
+            return Code::SUCCESS;
+        }
+        if began.elapsed() < LOOK {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+    control.stop()
 }
 
 /// The stream by a name that means the same in all forms of the runtime's functions.

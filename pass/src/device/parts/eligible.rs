@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMFastMathAllowReassoc, LLVMOpcode};
+use mgb_catalogue::report::ReasonCode;
 
 use super::super::callgraph::{CallGraph, Reach, is_of_system};
 use super::super::ir::*;
@@ -11,7 +12,7 @@ use super::super::layout::{Layout, align_up};
 use super::super::redundancy::{Redundancy, SameFor, by_value};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
-use super::{Obstacle, PartsKind, twin};
+use super::{PartsKind, twin};
 use crate::assume::Proof;
 
 /// NVVM's address space of shared memory.
@@ -32,7 +33,7 @@ pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> 
         found.function(function);
     }
     if reach.calls_pointer {
-        found.obstacles.insert(Obstacle::UnknownCallee);
+        found.obstacles.insert(ReasonCode::UnknownCallee);
     }
     found.together(kernel);
     PartsKind {
@@ -47,13 +48,13 @@ pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> 
 pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, mut parts: PartsKind) -> PartsKind {
     let obstacles = &mut parts.obstacles;
     if graph.reach(kernel).calls_pointer {
-        obstacles.insert(Obstacle::UnknownCallee);
+        obstacles.insert(ReasonCode::UnknownCallee);
     }
     let is_variadic = |function: &LLVMValueRef| {
         !is_declaration(*function) && llvm!(LLVMIsFunctionVarArg(value_type(*function))) != 0
     };
     if graph.reach(kernel).functions.iter().any(is_variadic) {
-        obstacles.insert(Obstacle::UnknownCallee);
+        obstacles.insert(ReasonCode::UnknownCallee);
     }
     let may_reorder = |at: LLVMValueRef| {
         llvm!(LLVMCanValueUseFastMathFlags(at)) != 0
@@ -61,10 +62,10 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, mut parts: PartsKind) ->
     };
     let reached = graph.reach(kernel).functions;
     if reached.into_iter().flat_map(instructions).any(may_reorder) {
-        obstacles.insert(Obstacle::FastMath);
+        obstacles.insert(ReasonCode::FastMath);
     }
     if !has_room_for_parameter(kernel) {
-        obstacles.insert(Obstacle::Parameters);
+        obstacles.insert(ReasonCode::Parameters);
     }
     let entry = llvm!(LLVMGetEntryBasicBlock(kernel));
     let grows = |at: &LLVMValueRef| {
@@ -73,7 +74,7 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, mut parts: PartsKind) ->
             && !(llvm!(LLVMGetInstructionParent(*at)) == entry && is_fixed())
     };
     if instructions(kernel).iter().any(grows) {
-        obstacles.insert(Obstacle::VariableStack);
+        obstacles.insert(ReasonCode::VariableStack);
     }
     parts
 }
@@ -117,7 +118,7 @@ struct Barrier {
 
 #[derive(Default)]
 struct Findings {
-    obstacles: BTreeSet<Obstacle>,
+    obstacles: BTreeSet<ReasonCode>,
     barriers: Vec<Barrier>,
     /// Calls by which lanes of a warp work together.
     of_warps: Vec<LLVMValueRef>,
@@ -128,7 +129,7 @@ impl Findings {
     fn kernel(&mut self, module: LLVMModuleRef, kernel: LLVMValueRef, reach: &Reach) {
         let arch = module::architecture(module).unwrap_or_default();
         if side_files::arch_number(&arch) < 70 {
-            self.obstacles.insert(Obstacle::OldArchitecture);
+            self.obstacles.insert(ReasonCode::OldArchitecture);
         }
         if [
             "nvvm.cluster_dim",
@@ -138,7 +139,7 @@ impl Findings {
         .iter()
         .any(|key| string_attribute(kernel, key).is_some())
         {
-            self.obstacles.insert(Obstacle::Cluster);
+            self.obstacles.insert(ReasonCode::Cluster);
         }
         let layout = Layout::of(module);
         let fixed = reach
@@ -147,7 +148,7 @@ impl Findings {
             .filter(|&&global| address_space(global) == SHARED && !is_declaration(global));
         let bytes: u64 = fixed.map(|&global| layout.size(value_type(global))).sum();
         if bytes + twin::SHARED_BYTES > MOST_STATIC_SHARED {
-            self.obstacles.insert(Obstacle::SharedMemory);
+            self.obstacles.insert(ReasonCode::SharedMemory);
         }
     }
 
@@ -164,7 +165,7 @@ impl Findings {
             }
         }
         if memory::waits_for_others(function) {
-            self.obstacles.insert(Obstacle::WaitsForBlocks);
+            self.obstacles.insert(ReasonCode::WaitsForBlocks);
         }
     }
 
@@ -177,9 +178,9 @@ impl Findings {
             "__cudaLaunchDevice",
         ];
         if LAUNCHES.iter().any(|one| name.starts_with(one)) {
-            self.obstacles.insert(Obstacle::LaunchesKernels);
+            self.obstacles.insert(ReasonCode::LaunchesKernels);
         } else if !name.starts_with("llvm.") && !name.starts_with("__nv_") && !is_of_system(name) {
-            self.obstacles.insert(Obstacle::UnknownCallee);
+            self.obstacles.insert(ReasonCode::UnknownCallee);
         }
     }
 
@@ -214,13 +215,13 @@ impl Findings {
             || name.starts_with("mapa")
             || name.starts_with("getctarank")
         {
-            self.obstacles.insert(Obstacle::Cluster);
+            self.obstacles.insert(ReasonCode::Cluster);
         } else if name.starts_with("griddepcontrol.") {
-            self.obstacles.insert(Obstacle::ProgrammaticDependence);
+            self.obstacles.insert(ReasonCode::ProgrammaticDependence);
         } else if name == "exit" {
-            self.obstacles.insert(Obstacle::ThreadExit);
+            self.obstacles.insert(ReasonCode::ThreadExit);
         } else if begins(&ASYNCHRONOUS) {
-            self.obstacles.insert(Obstacle::Asynchronous);
+            self.obstacles.insert(ReasonCode::Asynchronous);
         } else if begins(&OF_WARPS) {
             self.of_warps.push(call);
         } else if name.starts_with("barrier") {
@@ -239,40 +240,40 @@ impl Findings {
     /// A special register is read.
     fn register(&mut self, register: &str) {
         if register.starts_with("envreg") {
-            self.obstacles.insert(Obstacle::GridBarrier);
+            self.obstacles.insert(ReasonCode::GridBarrier);
         } else if register.starts_with("cluster.")
             || register.starts_with("nclusterid")
             || register.starts_with("clusterid")
         {
-            self.obstacles.insert(Obstacle::Cluster);
+            self.obstacles.insert(ReasonCode::Cluster);
         } else if register.starts_with("total.smem") || register.starts_with("aggr.smem") {
-            self.obstacles.insert(Obstacle::SharedMemory);
+            self.obstacles.insert(ReasonCode::SharedMemory);
         }
     }
 
     fn assembly(&mut self, call: LLVMValueRef, text: &str) {
-        const REGISTERS: [(&str, Obstacle); 6] = [
-            ("%ctaid", Obstacle::BlockIndexInAssembly),
-            ("%nctaid", Obstacle::BlockIndexInAssembly),
-            ("%envreg", Obstacle::GridBarrier),
-            ("cluster", Obstacle::Cluster),
-            ("%total_smem", Obstacle::SharedMemory),
-            ("%aggr_smem", Obstacle::SharedMemory),
+        const REGISTERS: [(&str, ReasonCode); 6] = [
+            ("%ctaid", ReasonCode::BlockIndexInAssembly),
+            ("%nctaid", ReasonCode::BlockIndexInAssembly),
+            ("%envreg", ReasonCode::GridBarrier),
+            ("cluster", ReasonCode::Cluster),
+            ("%total_smem", ReasonCode::SharedMemory),
+            ("%aggr_smem", ReasonCode::SharedMemory),
         ];
-        const INSTRUCTIONS: [(&str, Obstacle); 13] = [
-            ("exit", Obstacle::ThreadExit),
-            ("ret", Obstacle::ThreadExit),
-            ("call", Obstacle::UnknownCallee),
-            ("griddepcontrol", Obstacle::ProgrammaticDependence),
-            ("barrier", Obstacle::BarrierApart),
-            ("bar", Obstacle::BarrierApart),
-            ("mbarrier", Obstacle::Asynchronous),
-            ("cp", Obstacle::Asynchronous),
-            ("wgmma", Obstacle::Asynchronous),
-            ("tcgen05", Obstacle::Asynchronous),
-            ("setmaxnreg", Obstacle::Asynchronous),
-            ("fence.proxy", Obstacle::Asynchronous),
-            ("mapa", Obstacle::Cluster),
+        const INSTRUCTIONS: [(&str, ReasonCode); 13] = [
+            ("exit", ReasonCode::ThreadExit),
+            ("ret", ReasonCode::ThreadExit),
+            ("call", ReasonCode::UnknownCallee),
+            ("griddepcontrol", ReasonCode::ProgrammaticDependence),
+            ("barrier", ReasonCode::BarrierApart),
+            ("bar", ReasonCode::BarrierApart),
+            ("mbarrier", ReasonCode::Asynchronous),
+            ("cp", ReasonCode::Asynchronous),
+            ("wgmma", ReasonCode::Asynchronous),
+            ("tcgen05", ReasonCode::Asynchronous),
+            ("setmaxnreg", ReasonCode::Asynchronous),
+            ("fence.proxy", ReasonCode::Asynchronous),
+            ("mapa", ReasonCode::Cluster),
         ];
         const OF_WARPS: [&str; 6] = ["shfl", "vote", "match", "redux", "elect", "activemask"];
         let found = REGISTERS.iter().filter(|(part, _)| text.contains(part));
@@ -313,14 +314,14 @@ impl Findings {
             SameFor::Block => {}
             SameFor::Warp => self.whole_rows = true,
             SameFor::Thread => {
-                self.obstacles.insert(Obstacle::WarpAfterExit);
+                self.obstacles.insert(ReasonCode::WarpAfterExit);
             }
         }
         let is_apart = |call| place(call).is_none_or(|block| redundancy.apart(block) != SameFor::Block);
         let are_apart = self.barriers.iter().any(|barrier| is_apart(barrier.call));
         let any_partial = self.barriers.iter().any(|barrier| barrier.may_be_partial);
         if any_partial || (are_apart && !Proof::Together.is_assumed()) {
-            self.obstacles.insert(Obstacle::BarrierApart);
+            self.obstacles.insert(ReasonCode::BarrierApart);
         }
     }
 }

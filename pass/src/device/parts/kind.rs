@@ -1,16 +1,16 @@
 //! How a kernel can be run in parts.
 use std::collections::BTreeSet;
 
-use mgb_catalogue::report::KernelParts;
+use mgb_catalogue::report::{KernelParts, ReasonCode};
 use serde::{Deserialize, Serialize};
 
-use super::obstacle::Obstacle;
+use super::obstacle;
 
 /// What decides how a kernel can be run in parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartsKind {
     /// What keeps workers from taking one block after the other, or the kernel from being cut at all.
-    pub obstacles: BTreeSet<Obstacle>,
+    pub obstacles: BTreeSet<ReasonCode>,
     /// Whether its twin, where workers take several blocks, serves only launches whose rows of threads are whole
     /// warps.
     pub whole_rows: bool,
@@ -21,7 +21,7 @@ pub struct PartsKind {
 impl PartsKind {
     /// How it can be run.
     pub fn parts(&self) -> KernelParts {
-        if self.obstacles.iter().any(|one| one.forbids_slices()) {
+        if self.obstacles.iter().any(|&one| obstacle::forbids_slices(one)) {
             KernelParts::Whole
         } else if self.obstacles.is_empty() {
             KernelParts::Twin

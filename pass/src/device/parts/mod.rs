@@ -24,7 +24,7 @@ use super::module;
 use twin::Workers;
 use super::translate::CLEAN_UP;
 pub use kind::PartsKind;
-pub use obstacle::Obstacle;
+pub use obstacle::words;
 
 /// The attribute of a kernel that says how it can be run in parts.
 const ATTRIBUTE: &str = "mgb-parts";
@@ -99,14 +99,14 @@ pub fn of(kernel: LLVMValueRef) -> Option<PartsKind> {
     let mut words = text.split(',');
     Some(PartsKind {
         whole_rows: words.next() == Some(WHOLE_ROWS),
-        obstacles: words.filter_map(Obstacle::named).collect(),
+        obstacles: words.filter_map(obstacle::named).collect(),
         parameters: llvm!(LLVMCountParams(kernel)),
     })
 }
 
 fn text(parts: &PartsKind) -> String {
     let rows = if parts.whole_rows { WHOLE_ROWS } else { ANY_ROWS };
-    let codes = parts.obstacles.iter().map(|one| one.code().to_string());
+    let codes = parts.obstacles.iter().map(|one| one.to_string());
     let words: Vec<String> = [rows.to_owned()].into_iter().chain(codes).collect();
     words.join(",")
 }

@@ -39,8 +39,8 @@ pub fn reports(sources: &[SourceFacts]) -> Vec<(String, KernelReport)> {
 fn report(symbol: &str, found: &PartsKind) -> KernelReport {
     let kernel = helpers::demangle(symbol);
     let reasons = found.obstacles.iter().map(|obstacle| Reason {
-        code: obstacle.code(),
-        text: format!("the kernel {}", obstacle.words()),
+        code: *obstacle,
+        text: format!("the kernel {}", parts::words(*obstacle)),
         at: None,
     });
     KernelReport {

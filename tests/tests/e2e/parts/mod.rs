@@ -81,6 +81,41 @@ fn between_two_parts_memory_may_leave() {
     node.wait_until_empty();
 }
 
+/// The GPU on which the program works by now.
+fn until_it_works(node: &PrivateNode, pid: u32) -> u32 {
+    wait::until("it works", || {
+        let tasks = node.view().tasks;
+        tasks
+            .iter()
+            .find(|task| task.pid == pid && task.held_bytes > 0)
+            .map(|task| task.gpu)
+    })
+}
+
+#[test]
+fn a_kernel_gives_way_when_its_memory_is_wanted() {
+    let node = PrivateNode::start("2x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    let mut command = node.command(&program, &["long", "20000", "60000"]);
+    let trace = node.folder().join("trace");
+    command
+        .env("MGB_RUN_PARTS", "1")
+        .env("MGB_TRACE", trace)
+        .env("SOFTGPU_TIME", "off");
+    let running = RunningProgram::start(&mut command);
+    let (pid, number) = (running.pid(), running.pid().to_string());
+    let other = 1 - until_it_works(&node, pid);
+    let said = run(&mut node.mgb(&["move", &number, &other.to_string()])).success();
+    assert!(said.contains(&format!("goes on, on GPU {other}")), "{said}");
+    let said = run(&mut node.mgb(&["suspend", &number])).success();
+    assert!(said.contains("is suspended; in host memory now: 10.0 MiB"), "{said}");
+    assert!(node.view().gpus.iter().all(|gpu| gpu.resident_bytes == 0));
+    run(&mut node.mgb(&["resume", &number])).success();
+    is_right(&running.end());
+    let (launches, parts) = parted(&node);
+    assert!(launches == 1 && parts >= 3, "{launches} launches, {parts} parts");
+}
+
 #[test]
 fn a_kernel_goes_on_on_another_gpu() {
     let node = PrivateNode::start("2x64MiB", "mgb");
@@ -88,13 +123,7 @@ fn a_kernel_goes_on_on_another_gpu() {
     let mut command = stopped(&node, &program, &["long", "20000", "20000"], "5");
     let running = RunningProgram::start(&mut command);
     let pid = running.pid();
-    let at = wait::until("it works", || {
-        let tasks = node.view().tasks;
-        tasks
-            .iter()
-            .find(|task| task.pid == pid && task.held_bytes > 0)
-            .map(|task| task.gpu)
-    });
+    let at = until_it_works(&node, pid);
     for gpu in [1 - at, at, 1 - at] {
         let said = run(&mut node.mgb(&["move", &pid.to_string(), &gpu.to_string()])).success();
         assert!(said.contains(&format!("goes on, on GPU {gpu}")), "{said}");
