@@ -213,6 +213,16 @@ pub fn key(kernel: u64, blocks: u64) -> u64 {
     kernel.rotate_left(17) ^ blocks
 }
 
+/// Whether a launch on the GPU would be held now. Work that can stop half-way stops for it, and is held at its next
+/// launch.
+pub fn would_hold(gpu: u32) -> bool {
+    let Some(words) = words().filter(|words| words.is_any() && (gpu as usize) < MAX_GPUS) else {
+        return false;
+    };
+    let word = words.hold(gpu).filter(|_| words.is_paced(gpu) && !captures::any());
+    word.is_some_and(|word| !change(gpu, |hold, now| hold.limit(word, now)).is_zero())
+}
+
 /// Sleeps as long as it is to; whether it slept at all.
 fn wait_while_held(words: &PaceWords, gpu: u32) -> bool {
     let mut began = None;

@@ -1,6 +1,6 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
-//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU. With `MGB_STOP_EVERY=MS` it is stopped at
+//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU, or launches are held. With `MGB_STOP_EVERY=MS` it is stopped at
 //! random, MS milliseconds after it has begun on average, and continued with another number of workers. Between
 //! two parts memory may be evicted or moved, and the next part is launched where the task is then. The launch
 //! waits until the kernel is done.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::launch::Dim3;
-use mgb_core::{captures, quiesce};
+use mgb_core::{captures, pace, quiesce};
 use mgb_probe::trace::Parted;
 
 use control::ControlBlock;
@@ -128,7 +128,7 @@ impl PartedLaunch {
         // Another GPU may run fewer at once, but one of a kernel that runs on the first.
         let can_begin = most > 0 || self.has_begun;
         let code = match can_begin.then(|| ControlBlock::take(gpu)).flatten() {
-            Some(control) => self.part(&control, launch, stream, most.max(1)),
+            Some(control) => self.part(&control, launch, gpu, stream, most.max(1)),
             None if self.has_begun => Code::MEMORY_ALLOCATION,
             None => {
                 self.is_done = true;
@@ -139,7 +139,14 @@ impl PartedLaunch {
         code
     }
 
-    fn part(&mut self, control: &ControlBlock, launch: Launch, stream: Stream, most: u32) -> Code {
+    fn part(
+        &mut self,
+        control: &ControlBlock,
+        launch: Launch,
+        gpu: u32,
+        stream: Stream,
+        most: u32,
+    ) -> Code {
         let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
@@ -174,7 +181,9 @@ impl PartedLaunch {
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
         let stopped = match self.stops {
-            Stops::WhenWanted => stop_when(control, stream, quiesce::is_wanted),
+            Stops::WhenWanted => {
+                stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu))
+            }
             Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
             Stops::Never => Code::SUCCESS,
         };

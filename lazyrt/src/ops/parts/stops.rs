@@ -6,7 +6,7 @@ use std::time::Duration;
 /// When a part is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
-    /// When memory is to leave the GPU.
+    /// When memory is to leave the GPU, or launches are held for a latency program.
     WhenWanted,
     /// At random, so long after it has begun on average.
     AtRandom(Duration),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mgb_tests::built;
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::{Ended, RunningProgram, command, run};
@@ -96,7 +97,7 @@ fn until_it_works(node: &PrivateNode, pid: u32) -> u32 {
 fn a_kernel_gives_way_when_its_memory_is_wanted() {
     let node = PrivateNode::start("2x64MiB", "mgb");
     let program = build(&node, "-O1", "");
-    let mut command = node.command(&program, &["long", "20000", "60000"]);
+    let mut command = node.command(&program, &["long", "20000", "40000"]);
     let trace = node.folder().join("trace");
     command
         .env("MGB_RUN_PARTS", "1")
@@ -117,10 +118,26 @@ fn a_kernel_gives_way_when_its_memory_is_wanted() {
 }
 
 #[test]
+fn a_kernel_stops_for_a_latency_program() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    let mut command = node.command(&program, &["long", "20000", "40000"]);
+    let trace = node.folder().join("trace");
+    let running = RunningProgram::start(command.env("MGB_RUN_PARTS", "1").env("MGB_TRACE", trace));
+    until_it_works(&node, running.pid());
+    let mut latency = node.command(built::program("phases"), &["2", "20", "20", "wait", "4", "8"]);
+    let ended = run(latency.env("MGB", "require").env("MGB_CLASS", "latency"));
+    assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    is_right(&running.end());
+    let (launches, parts) = parted(&node);
+    assert!(launches == 1 && parts > 1, "{launches} launches, {parts} parts");
+}
+
+#[test]
 fn a_kernel_goes_on_on_another_gpu() {
     let node = PrivateNode::start("2x64MiB", "mgb");
     let program = build(&node, "-O1", "");
-    let mut command = stopped(&node, &program, &["long", "20000", "20000"], "5");
+    let mut command = stopped(&node, &program, &["long", "20000", "40000"], "5");
     let running = RunningProgram::start(&mut command);
     let pid = running.pid();
     let at = until_it_works(&node, pid);
