@@ -31,7 +31,9 @@ pub fn whole_module(reason: &Reason) -> String {
 pub fn parts(kernel: &KernelReport) -> &'static str {
     match kernel.parts {
         KernelParts::Twin => "in parts: its twin stops between two blocks",
-        KernelParts::Slices => "in slices: its launch stops between two blocks, and the rest is launched again",
+        KernelParts::Slices => {
+            "in slices: its launch stops between two blocks, and the rest is launched again"
+        }
         KernelParts::Whole => "as a whole only",
     }
 }

@@ -219,7 +219,9 @@ pub fn would_hold(gpu: u32) -> bool {
     let Some(words) = words().filter(|words| words.is_any() && (gpu as usize) < MAX_GPUS) else {
         return false;
     };
-    let word = words.hold(gpu).filter(|_| words.is_paced(gpu) && !captures::any());
+    let word = words
+        .hold(gpu)
+        .filter(|_| words.is_paced(gpu) && !captures::any());
     word.is_some_and(|word| !change(gpu, |hold, now| hold.limit(word, now)).is_zero())
 }
 

@@ -139,14 +139,7 @@ impl PartedLaunch {
         code
     }
 
-    fn part(
-        &mut self,
-        control: &ControlBlock,
-        launch: Launch,
-        gpu: u32,
-        stream: Stream,
-        most: u32,
-    ) -> Code {
+    fn part(&mut self, control: &ControlBlock, launch: Launch, gpu: u32, stream: Stream, most: u32) -> Code {
         let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
@@ -181,9 +174,7 @@ impl PartedLaunch {
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
         let stopped = match self.stops {
-            Stops::WhenWanted => {
-                stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu))
-            }
+            Stops::WhenWanted => stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu)),
             Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
             Stops::Never => Code::SUCCESS,
         };

@@ -28,7 +28,9 @@ impl Stops {
             Some(Duration::ZERO) => Some(Stops::Never),
             Some(every) => Some(Stops::AtRandom(every)),
             None => {
-                mgb_stderr::say!("mgb: MGB_STOP_EVERY={text} is no number of milliseconds: no launch is stopped");
+                mgb_stderr::say!(
+                    "mgb: MGB_STOP_EVERY={text} is no number of milliseconds: no launch is stopped"
+                );
                 None
             }
         }

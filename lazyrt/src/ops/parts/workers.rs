@@ -39,17 +39,24 @@ fn count(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize) -> Res
     Ok(each * number(attribute(device, MULTIPROCESSOR_COUNT)?))
 }
 
+/// What is prepared for: a twin's stub, a device, threads and bytes of dynamic shared memory.
+type LaunchShape = (usize, i32, i32, usize);
+
 /// Lets as many blocks of the twin be resident as of the kernel. The ticket is shared memory: of a kernel that has
 /// none otherwise, the driver would give the twin so little that fewer blocks fit.
 fn prepare(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize, device: i32) -> Result<(), Code> {
-    static PREPARED: Mutex<Option<HashSet<(usize, i32, i32, usize)>>> = Mutex::new(None);
+    static PREPARED: Mutex<Option<HashSet<LaunchShape>>> = Mutex::new(None);
     let key = (twin.stub as usize, device, threads, shared);
     if !PREPARED.lock().get_or_insert_default().insert(key) {
         return Ok(());
     }
     let (of_kernel, of_twin) = (attributes(kernel)?, attributes(twin.stub)?);
     if of_kernel.max_dynamic_shared_size_bytes > of_twin.max_dynamic_shared_size_bytes {
-        set(twin.stub, MOST_DYNAMIC_SHARED, of_kernel.max_dynamic_shared_size_bytes)?;
+        set(
+            twin.stub,
+            MOST_DYNAMIC_SHARED,
+            of_kernel.max_dynamic_shared_size_bytes,
+        )?;
     }
     let reserved = number(attribute(device, RESERVED_OF_BLOCK)?) as usize;
     let all = attribute(device, SHARED_OF_MULTIPROCESSOR)?.max(1) as usize;

@@ -92,7 +92,10 @@ pub fn have_in_common(graph: &CallGraph, kernel: LLVMValueRef) -> bool {
         let mut code = instructions(*function).into_iter();
         code.any(|at| is_call(at) && assembly_text(at).is_some())
     };
-    reach.globals.iter().any(|&global| address_space(global) == SHARED)
+    reach
+        .globals
+        .iter()
+        .any(|&global| address_space(global) == SHARED)
         || reach.functions.iter().any(is_barrier)
         || reach.functions.iter().any(has_assembly)
 }

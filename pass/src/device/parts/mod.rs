@@ -21,10 +21,10 @@ use super::callgraph::CallGraph;
 use super::ir::*;
 pub use super::kernel::{is_twin, twin_of};
 use super::module;
-use twin::Workers;
 use super::translate::CLEAN_UP;
 pub use kind::PartsKind;
 pub use obstacle::words;
+use twin::Workers;
 
 /// The attribute of a kernel that says how it can be run in parts.
 const ATTRIBUTE: &str = "mgb-parts";

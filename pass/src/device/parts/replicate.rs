@@ -63,7 +63,9 @@ impl Replicator {
             return *known;
         }
         let reached: HashSet<LLVMValueRef> = self.graph.reach(function).functions;
-        let needs = reached.into_iter().any(|at| REGISTERS.contains(&name(at).as_str()));
+        let needs = reached
+            .into_iter()
+            .any(|at| REGISTERS.contains(&name(at).as_str()));
         self.needing.insert(function, needs);
         needs
     }

@@ -75,12 +75,7 @@ pub fn add(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str, workers: W
 /// The phis have these values where they are come to from there.
 fn come(phis: &[LLVMValueRef], values: &[LLVMValueRef], from: LLVMBasicBlockRef) {
     for (&phi, &value) in phis.iter().zip(values) {
-        llvm!(LLVMAddIncoming(
-            phi,
-            [value].as_mut_ptr(),
-            [from].as_mut_ptr(),
-            1
-        ));
+        llvm!(LLVMAddIncoming(phi, [value].as_mut_ptr(), [from].as_mut_ptr(), 1));
     }
 }
 
@@ -286,12 +281,7 @@ impl TwinFrame {
     ) -> LLVMValueRef {
         let builder = Builder::at_end(take);
         let number = llvm!(LLVMBuildPhi(builder.raw(), self.i64, c"".as_ptr()));
-        llvm!(LLVMBuildCondBr(
-            builder.raw(),
-            control.is_first,
-            look,
-            meet
-        ));
+        llvm!(LLVMBuildCondBr(builder.raw(), control.is_first, look, meet));
         number
     }
 

@@ -109,7 +109,10 @@ fn a_kernel_gives_way_when_its_memory_is_wanted() {
     let said = run(&mut node.mgb(&["move", &number, &other.to_string()])).success();
     assert!(said.contains(&format!("goes on, on GPU {other}")), "{said}");
     let said = run(&mut node.mgb(&["suspend", &number])).success();
-    assert!(said.contains("is suspended; in host memory now: 10.0 MiB"), "{said}");
+    assert!(
+        said.contains("is suspended; in host memory now: 10.0 MiB"),
+        "{said}"
+    );
     assert!(node.view().gpus.iter().all(|gpu| gpu.resident_bytes == 0));
     run(&mut node.mgb(&["resume", &number])).success();
     is_right(&running.end());
