@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::code::{Code, Own};
 use crate::device;
 use crate::native::{self, Stream};
+use crate::ops::errors;
 
 /// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
 const TO_DEVICE: u32 = 1;
@@ -72,11 +73,10 @@ impl ControlBlock {
         let blocks = &mut gpus[gpu as usize % MAX_GPUS];
         if blocks.is_none() {
             let mut start = std::ptr::null_mut();
+            let bytes = BLOCKS * size_of::<ControlWords>();
             // SAFETY: it writes one pointer.
-            let code = unsafe { native::cudaMalloc(&mut start, BLOCKS * size_of::<ControlWords>()) };
+            let code = errors::untold(|| unsafe { native::cudaMalloc(&mut start, bytes) });
             if !code.is_success() {
-                // SAFETY: no arguments. The program asked for nothing that failed.
-                unsafe { native::cudaGetLastError() };
                 return None;
             }
             let mut generation = GENERATIONS.lock();

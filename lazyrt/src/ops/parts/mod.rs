@@ -24,6 +24,7 @@ use stops::Stops;
 use crate::code::Code;
 use crate::device::RelaxedCapture;
 use crate::native::{self, Launch, Stream};
+use crate::ops::errors;
 use crate::thread;
 use crate::twins::{self, Twin};
 
@@ -173,11 +174,12 @@ impl PartedLaunch {
             LAUNCHES.fetch_add(1, Ordering::Relaxed);
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
-        let stopped = match self.stops {
+        // That a stream is not ready is no error of the program's.
+        let stopped = errors::untold(|| match self.stops {
             Stops::WhenWanted => stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu)),
             Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
             Stops::Never => Code::SUCCESS,
-        };
+        });
         // SAFETY: the runtime's own stream.
         let code = unsafe { native::cudaStreamSynchronize(stream) };
         if !code.is_success() || !stopped.is_success() {

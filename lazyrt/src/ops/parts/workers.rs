@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::code::Code;
 use crate::native;
+use crate::ops::errors;
 use crate::twins::Twin;
 
 /// `cudaDevAttrMultiProcessorCount`.
@@ -22,14 +23,8 @@ const CARVEOUT: u32 = 9;
 /// How many blocks of so many threads and bytes of dynamic shared memory the current GPU runs at once, of a twin
 /// of the kernel; 0: it cannot run the twin.
 pub fn at_once(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize) -> u32 {
-    match count(kernel, twin, threads, shared) {
-        Ok(count) => count,
-        Err(_) => {
-            // SAFETY: no arguments. The original's launch says what is wrong.
-            unsafe { native::cudaGetLastError() };
-            0
-        }
-    }
+    // The original's launch says what is wrong.
+    errors::untold(|| count(kernel, twin, threads, shared)).unwrap_or(0)
 }
 
 fn count(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize) -> Result<u32, Code> {
