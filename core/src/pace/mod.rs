@@ -213,8 +213,8 @@ pub fn key(kernel: u64, blocks: u64) -> u64 {
     kernel.rotate_left(17) ^ blocks
 }
 
-/// Whether a launch on the GPU would be held now. Work that can stop half-way stops for it, and is held at its next
-/// launch.
+/// Whether a launch on the GPU would be held now. Work that can stop half-way stops for it, and is held at
+/// its next launch.
 pub fn would_hold(gpu: u32) -> bool {
     let Some(words) = words().filter(|words| words.is_any() && (gpu as usize) < MAX_GPUS) else {
         return false;

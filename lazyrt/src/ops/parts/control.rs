@@ -1,7 +1,7 @@
 //! Control blocks, in a GPU's own memory: what a twin reads, and counts its tickets in.
 //!
-//! In pinned memory of the host they would be seen by every GPU, but each worker looks at them once a ticket, and
-//! a GPU reads host memory a word in a microsecond, one after the other.
+//! In pinned memory of the host they would be seen by every GPU, but each worker looks at them once a ticket,
+//! and a GPU reads host memory a word in a microsecond, one after the other.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use mgb_abi::launch::Dim3;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
-use crate::code::{Code, Own};
+use crate::code::Code;
 use crate::device;
 use crate::native::{self, Stream};
 use crate::ops::errors;
@@ -21,9 +21,11 @@ const TO_HOST: u32 = 2;
 /// How many launches of a GPU may be made in parts at once. More are made as wholes.
 const BLOCKS: usize = 256;
 
-/// The upper half of the next ticket that stops a launch. The lower one goes on counting, also what is drawn in vain.
-const STOP: u32 = 1 << 30;
-/// How many blocks a launch in parts may have: with the tickets that workers draw in vain they fit the lower half.
+/// The upper half of the next ticket that stops a launch. The lower one goes on counting, also what is drawn
+/// in vain.
+static STOP: u32 = 1 << 30;
+/// How many blocks a launch in parts may have: with the tickets that workers draw in vain they fit the lower
+/// half.
 pub const MOST_BLOCKS: u64 = 1 << 31;
 
 /// A control block: the table in `pass/src/device/parts/twin.rs`.
@@ -64,11 +66,15 @@ pub struct ControlBlock {
     address: u64,
     at: usize,
     generation: u64,
+    /// One that waits for no other.
+    stream: Stream,
 }
 
 impl ControlBlock {
-    /// One that no other launch has; none if the GPU has no memory for it, or all are taken.
+    /// One that no other launch has; none if the GPU has no memory for it, or all are taken. Whatever it
+    /// takes to stop the launch is there before it begins.
     pub fn take(gpu: u32) -> Option<Self> {
+        let stream = errors::untold(|| device::own_stream(gpu).ok())?;
         let mut gpus = GPUS.lock();
         let blocks = &mut gpus[gpu as usize % MAX_GPUS];
         if blocks.is_none() {
@@ -94,6 +100,7 @@ impl ControlBlock {
             address: blocks.start + (at * size_of::<ControlWords>()) as u64,
             at,
             generation: blocks.generation,
+            stream,
         })
     }
 
@@ -124,51 +131,33 @@ impl ControlBlock {
         }
     }
 
-    /// Has workers find no further ticket. Returns before they do.
-    pub fn stop(&self) -> Code {
-        let stop = STOP;
+    /// Has workers find no further ticket, unless it fails. Returns before they do.
+    pub fn stop(&self) {
         let to = (self.address + std::mem::offset_of!(ControlWords, stop) as u64) as *mut c_void;
-        let copy = |stream| {
-            // SAFETY: as above.
-            unsafe {
-                native::cudaMemcpyAsync(to, (&raw const stop).cast(), size_of::<u32>(), TO_DEVICE, stream)
-            }
-        };
-        self.beside(copy)
+        let from = (&raw const STOP).cast();
+        // SAFETY: as above.
+        unsafe { native::cudaMemcpyAsync(to, from, size_of::<u32>(), TO_DEVICE, self.stream) };
     }
 
-    /// The first block that no worker has taken, once the launch is over. While it runs a little less or more.
+    /// The first block that no worker has taken, once the launch is over. While it runs a little less or
+    /// more.
     pub fn next(&self) -> Result<u32, Code> {
         let mut words = ControlWords::default();
         let from = self.address as *const c_void;
-        let copy = |stream| {
-            // SAFETY: as above; the stream is waited for before the words are looked at.
-            unsafe {
-                let begun = native::cudaMemcpyAsync(
-                    (&raw mut words).cast(),
-                    from,
-                    size_of::<ControlWords>(),
-                    TO_HOST,
-                    stream,
-                );
-                if begun.is_success() {
-                    native::cudaStreamSynchronize(stream)
-                } else {
-                    begun
-                }
+        let to = (&raw mut words).cast();
+        // SAFETY: as above; the stream is waited for before the words are looked at.
+        let code = unsafe {
+            let begun = native::cudaMemcpyAsync(to, from, size_of::<ControlWords>(), TO_HOST, self.stream);
+            if begun.is_success() {
+                native::cudaStreamSynchronize(self.stream)
+            } else {
+                begun
             }
         };
-        match self.beside(copy) {
-            Code::SUCCESS => Ok(words.next.wrapping_sub(words.vain)),
-            code => Err(code),
-        }
-    }
-
-    /// In a stream that waits for no other.
-    fn beside(&self, call: impl FnOnce(Stream) -> Code) -> Code {
-        match device::own_stream(self.gpu) {
-            Ok(stream) => call(stream),
-            Err(Own(code)) => code,
+        if code.is_success() {
+            Ok(words.next.wrapping_sub(words.vain))
+        } else {
+            Err(code)
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
-//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU, or launches are held. With `MGB_STOP_EVERY=MS` it is stopped at
-//! random, MS milliseconds after it has begun on average, and continued with another number of workers. Between
-//! two parts memory may be evicted or moved, and the next part is launched where the task is then. The launch
-//! waits until the kernel is done.
+//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU, or launches are held. With
+//! `MGB_STOP_EVERY=MS` it is stopped at random, MS milliseconds after it has begun on average, and continued
+//! with another number of workers. Between two parts memory may be evicted or moved, and the next part is
+//! launched where the task is then. The launch waits until the kernel is done.
 
 mod control;
 mod stops;
@@ -31,8 +31,8 @@ use crate::twins::{self, Twin};
 /// The largest grid, along x and along the other dimensions.
 const MOST_COLUMNS: u32 = i32::MAX as u32;
 const MOST_ROWS: u32 = 65_535;
-/// How many tickets a worker takes at least, where there are blocks enough, and for how many blocks at most: a
-/// launch that is stopped ends when the last worker is through with its ticket.
+/// How many tickets a worker takes at least, where there are blocks enough, and for how many blocks at most:
+/// a launch that is stopped ends when the last worker is through with its ticket.
 const TICKETS_OF_WORKER: u64 = 32;
 const MOST_OF_TICKET: u64 = 64;
 /// How many threads a warp has.
@@ -174,39 +174,41 @@ impl PartedLaunch {
             LAUNCHES.fetch_add(1, Ordering::Relaxed);
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
-        // That a stream is not ready is no error of the program's.
-        let stopped = errors::untold(|| match self.stops {
-            Stops::WhenWanted => stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu)),
+        // That a stream is not ready is no error of the program's. A part that cannot be stopped runs to its
+        // end.
+        errors::untold(|| match self.stops {
+            Stops::WhenWanted => {
+                stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu));
+            }
             Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
-            Stops::Never => Code::SUCCESS,
+            Stops::Never => {}
         });
         // SAFETY: the runtime's own stream.
         let code = unsafe { native::cudaStreamSynchronize(stream) };
-        if !code.is_success() || !stopped.is_success() {
-            return if code.is_success() { stopped } else { code };
-        }
-        match control.next() {
-            Ok(next) => {
+        match (code, control.next()) {
+            (Code::SUCCESS, Ok(next)) => {
                 self.idle = if next == self.next { self.idle + 1 } else { 0 };
                 self.next = next;
                 self.is_done = self.left() == 0;
                 Code::SUCCESS
             }
-            Err(code) => code,
+            // A call that lacks memory is made again, which would run blocks twice.
+            (Code::SUCCESS, Err(Code::MEMORY_ALLOCATION)) => Code::UNKNOWN,
+            (Code::SUCCESS, Err(code)) | (code, _) => code,
         }
     }
 
     /// Has workers stop after a random time, unless the part ends before.
-    fn stop_at_random(&self, control: &ControlBlock, stream: Stream, every: Duration) -> Code {
+    fn stop_at_random(&self, control: &ControlBlock, stream: Stream, every: Duration) {
         let wait = random() % (2 * every.as_nanos() as u64).max(1);
         // Where nothing was done before, it takes longer to begin than that.
         let wait = Duration::from_nanos(wait) * (1 << self.idle.min(20));
-        // A part of slices has a worker for each block that is left, however early it is stopped: so it is stopped
-        // anywhere in what is left.
+        // A part of slices has a worker for each block that is left, however early it is stopped: so it is
+        // stopped anywhere in what is left.
         let until = u64::from(self.next) + random() % self.left().max(1);
         let is_early = || self.twin.takes_one && control.next().is_ok_and(|next| u64::from(next) < until);
         let began = Instant::now();
-        stop_when(control, stream, || began.elapsed() >= wait && !is_early())
+        stop_when(control, stream, || began.elapsed() >= wait && !is_early());
     }
 
     /// How many blocks are left.
@@ -223,12 +225,12 @@ impl PartedLaunch {
 }
 
 /// Has workers stop once `is_time`, unless the part ends before.
-fn stop_when(control: &ControlBlock, stream: Stream, is_time: impl Fn() -> bool) -> Code {
+fn stop_when(control: &ControlBlock, stream: Stream, is_time: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_time() {
         // SAFETY: the runtime's own stream. What fails shows when it is waited for.
         if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
-            return Code::SUCCESS;
+            return;
         }
         if began.elapsed() < LOOK {
             std::thread::yield_now();
@@ -236,7 +238,7 @@ fn stop_when(control: &ControlBlock, stream: Stream, is_time: impl Fn() -> bool)
             std::thread::sleep(LOOK);
         }
     }
-    control.stop()
+    control.stop();
 }
 
 /// The stream by a name that means the same in all forms of the runtime's functions.

@@ -20,8 +20,8 @@ const RESERVED_OF_BLOCK: u32 = 111;
 const MOST_DYNAMIC_SHARED: u32 = 8;
 const CARVEOUT: u32 = 9;
 
-/// How many blocks of so many threads and bytes of dynamic shared memory the current GPU runs at once, of a twin
-/// of the kernel; 0: it cannot run the twin.
+/// How many blocks of so many threads and bytes of dynamic shared memory the current GPU runs at once, of a
+/// twin of the kernel; 0: it cannot run the twin.
 pub fn at_once(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize) -> u32 {
     // The original's launch says what is wrong.
     errors::untold(|| count(kernel, twin, threads, shared)).unwrap_or(0)
@@ -37,8 +37,8 @@ fn count(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize) -> Res
 /// What is prepared for: a twin's stub, a device, threads and bytes of dynamic shared memory.
 type LaunchShape = (usize, i32, i32, usize);
 
-/// Lets as many blocks of the twin be resident as of the kernel. The ticket is shared memory: of a kernel that has
-/// none otherwise, the driver would give the twin so little that fewer blocks fit.
+/// Lets as many blocks of the twin be resident as of the kernel. The ticket is shared memory: of a kernel
+/// that has none otherwise, the driver would give the twin so little that fewer blocks fit.
 fn prepare(kernel: *const c_void, twin: &Twin, threads: i32, shared: usize, device: i32) -> Result<(), Code> {
     static PREPARED: Mutex<Option<HashSet<LaunchShape>>> = Mutex::new(None);
     let key = (twin.stub as usize, device, threads, shared);

@@ -12,7 +12,7 @@ pub fn are_known() -> bool {
     llvm!(LLVMLookupIntrinsicID(BARRIER.as_ptr().cast(), BARRIER.len())) != 0
 }
 
-/// All threads meet.
+/// Lets all threads of a worker meet.
 pub fn meet(module: LLVMModuleRef, builder: &Builder) {
     let context = llvm!(LLVMGetModuleContext(module));
     let first = llvm!(LLVMConstInt(LLVMInt32TypeInContext(context), 0, 0));

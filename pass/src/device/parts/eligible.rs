@@ -79,8 +79,8 @@ pub fn confirm(graph: &CallGraph, kernel: LLVMValueRef, mut parts: PartsKind) ->
     parts
 }
 
-/// Whether threads of a block may meet, or have shared memory: then the next block must not begin before all have
-/// ended.
+/// Whether threads of a block may meet, or have shared memory: then the next block must not begin before all
+/// have ended.
 pub fn have_in_common(graph: &CallGraph, kernel: LLVMValueRef) -> bool {
     let reach = graph.reach(kernel);
     let is_barrier = |function: &LLVMValueRef| {

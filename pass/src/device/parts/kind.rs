@@ -11,8 +11,8 @@ use super::obstacle;
 pub struct PartsKind {
     /// What keeps workers from taking one block after the other, or the kernel from being cut at all.
     pub obstacles: BTreeSet<ReasonCode>,
-    /// Whether its twin, where workers take several blocks, serves only launches whose rows of threads are whole
-    /// warps.
+    /// Whether its twin, where workers take several blocks, serves only launches whose rows of threads are
+    /// whole warps.
     pub whole_rows: bool,
     /// How many parameters the kernel has; a twin has one more.
     pub parameters: u32,

@@ -1,11 +1,11 @@
 //! Twins: a kernel that takes its blocks by tickets.
 //!
 //! A twin is launched with as many blocks as are to work at once, its *workers*, and has one parameter more:
-//! the address of its control block. A worker takes the next ticket, which stands for one or some of the original's
-//! blocks, runs these one after the other, each from its begin to its end, and goes on until no ticket is left. Who
-//! wants the launch to stop takes all tickets that are left, by a number in the upper half of the next one; a ticket that
-//! was taken is run, so that each block is run as a whole, once. A worker takes a ticket ahead, so that it has it
-//! when it comes to need it.
+//! the address of its control block. A worker takes the next ticket, which stands for one or some of the
+//! original's blocks, runs these one after the other, each from its begin to its end, and goes on until no
+//! ticket is left. Who wants the launch to stop takes all tickets that are left, by a number in the upper
+//! half of the next one; a ticket that was taken is run, so that each block is run as a whole, once. A worker
+//! takes a ticket ahead, so that it has it when it comes to need it.
 //!
 //! The control block, which the host fills:
 //!
@@ -17,11 +17,11 @@
 //! | 28 | u32 | how many blocks a ticket stands for |
 //! | 32 | u32 | the blocks of all tickets that were drawn in vain: beyond the grid, or after a stop |
 //!
-//! Threads that return from the original's code go on to the end of the loop, and wait for the others there. Where
-//! those may still meet at a barrier of the original's, or work together in another way that counts on the threads
-//! being gone, the workers do not loop: each takes one ticket, as many are launched as there are blocks left, and
-//! threads return as they do in the original. Such a launch runs a *slice* of the blocks; workers that begin after a
-//! stop return at once.
+//! Threads that return from the original's code go on to the end of the loop, and wait for the others there.
+//! Where those may still meet at a barrier of the original's, or work together in another way that counts on
+//! the threads being gone, the workers do not loop: each takes one ticket, as many are launched as there are
+//! blocks left, and threads return as they do in the original. Such a launch runs a *slice* of the blocks;
+//! workers that begin after a stop return at once.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::llvm_sys::prelude::*;
@@ -39,7 +39,8 @@ pub const SHARED_BYTES: u64 = 16;
 
 /// NVVM's address space of shared memory.
 const SHARED: u32 = 3;
-/// Where a worker's first thread tells the others which blocks are next: how many, and the index of the first.
+/// Where a worker's first thread tells the others which blocks are next: how many, and the index of the
+/// first.
 const TICKET: &str = "__mgb_ticket_";
 
 /// The attribute of a parameter that no thread may write to.
@@ -50,13 +51,13 @@ const GRID_AT: u64 = 16;
 const EACH_AT: u64 = 28;
 const VAIN_AT: u64 = 32;
 
-/// What workers do.
+/// What the workers of a twin do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
     /// They take one block each.
     TakeOne,
-    /// They take tickets until none is left. Threads of a block have nothing in common that the next one's could
-    /// find too early.
+    /// They take tickets until none is left. Threads of a block have nothing in common that the next one's
+    /// could find too early.
     Loop,
     /// The same, but a block begins when all threads of the one before have ended.
     LoopTogether,
@@ -116,8 +117,8 @@ impl TwinFrame {
         }
     }
 
-    /// Puts what takes a ticket before the code, perhaps as a loop around it; returns the block's place, as values
-    /// that hold in it.
+    /// Puts what takes a ticket before the code, perhaps as a loop around it; returns the block's place, as
+    /// values that hold in it.
     fn build(&self, workers: Workers) -> [LLVMValueRef; 6] {
         let context = llvm!(LLVMGetModuleContext(self.module));
         let add =
@@ -354,8 +355,8 @@ impl TwinFrame {
         ahead
     }
 
-    /// All threads learn which blocks are next, if there are any: how many, and the index of the first. Returns
-    /// the number of the ticket ahead, too.
+    /// All threads learn which blocks are next, if there are any: how many, and the index of the first.
+    /// Returns the number of the ticket ahead, too.
     fn meet(
         &self,
         meet: LLVMBasicBlockRef,
@@ -394,9 +395,9 @@ impl TwinFrame {
         now
     }
 
-    /// Where threads go that return: to the ticket's next block, or to the next ticket. They wait for the others
-    /// where the next block has the same shared memory, as has the next ticket. Returns how many blocks are left
-    /// and the index of the next.
+    /// Where threads go that return: to the ticket's next block, or to the next ticket. They wait for the
+    /// others where the next block has the same shared memory, as has the next ticket. Returns how many
+    /// blocks are left and the index of the next.
     fn end(
         &self,
         [end, next, last]: [LLVMBasicBlockRef; 3],

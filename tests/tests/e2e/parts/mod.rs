@@ -124,14 +124,14 @@ fn a_kernel_gives_way_when_its_memory_is_wanted() {
 fn a_kernel_stops_for_a_latency_program() {
     let node = PrivateNode::start("1x64MiB", "mgb");
     let program = build(&node, "-O1", "");
-    let mut command = node.command(&program, &["long", "20000", "40000"]);
+    // It has work again and again, until the test ends.
+    let mut latency = node.command(built::program("phases"), &["2", "100000", "20", "wait", "4", "8"]);
+    let latency = RunningProgram::start(latency.env("MGB", "require").env("MGB_CLASS", "latency"));
+    until_it_works(&node, latency.pid());
+    let mut command = node.command(&program, &["long", "20000", "20000"]);
     let trace = node.folder().join("trace");
-    let running = RunningProgram::start(command.env("MGB_RUN_PARTS", "1").env("MGB_TRACE", trace));
-    until_it_works(&node, running.pid());
-    let mut latency = node.command(built::program("phases"), &["2", "20", "20", "wait", "4", "8"]);
-    let ended = run(latency.env("MGB", "require").env("MGB_CLASS", "latency"));
-    assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
-    is_right(&running.end());
+    command.env("MGB_RUN_PARTS", "1").env("MGB_TRACE", trace);
+    is_right(&run(&mut command));
     let (launches, parts) = parted(&node);
     assert!(launches == 1 && parts > 1, "{launches} launches, {parts} parts");
 }
@@ -140,16 +140,16 @@ fn a_kernel_stops_for_a_latency_program() {
 fn a_kernel_goes_on_on_another_gpu() {
     let node = PrivateNode::start("2x64MiB", "mgb");
     let program = build(&node, "-O1", "");
-    let mut command = stopped(&node, &program, &["long", "20000", "40000"], "5");
+    let mut command = stopped(&node, &program, &["long", "20000", "60000"], "5");
     let running = RunningProgram::start(&mut command);
     let pid = running.pid();
     let at = until_it_works(&node, pid);
-    for gpu in [1 - at, at, 1 - at] {
+    for gpu in [1 - at, at] {
         let said = run(&mut node.mgb(&["move", &pid.to_string(), &gpu.to_string()])).success();
         assert!(said.contains(&format!("goes on, on GPU {gpu}")), "{said}");
     }
     is_right(&running.end());
-    assert_eq!(node.view().counts.moved, 3);
+    assert_eq!(node.view().counts.moved, 2);
     let (launches, parts) = parted(&node);
     assert!(launches == 1 && parts > 3, "{launches} launches, {parts} parts");
 }
