@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use mgb_core::backoff::Backoff;
 use mgb_core::notice;
-use mgb_core::{captures, gate, gpu_fault_report};
+use mgb_core::{captures, gate, gpu_fault_report, pace};
 use parking_lot::Mutex;
 
 use crate::calls::{Code, driver};
@@ -57,6 +57,7 @@ own! {
 
     fn cuCtxDestroy_v2(context: Context) |native| {
         let _ending = live_contexts::ending();
+        pace::contexts_end();
         look_last(context as usize);
         let code = native(context);
         if code == Code::SUCCESS {
@@ -81,6 +82,7 @@ own! {
 
     fn cuGreenCtxDestroy(green: usize) |native| {
         let _ending = live_contexts::ending();
+        pace::contexts_end();
         let code = native(green);
         if code == Code::SUCCESS {
             let mut known = GREEN.lock();
@@ -175,6 +177,7 @@ fn end(context: usize) {
 /// A release or a reset, which may end the device's primary context.
 fn end_of_primary(device: c_int, call: impl FnOnce() -> Code) -> Code {
     let _ending = live_contexts::ending();
+    pace::contexts_end();
     // A device's primary context has the same name when it is made again.
     let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
     if let Some((_, context)) = known {

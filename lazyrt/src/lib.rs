@@ -35,6 +35,7 @@ mod foreign_cuda;
 mod front;
 mod functions;
 mod handles;
+mod in_flight;
 mod launch_view;
 mod mapping;
 mod native;

@@ -117,6 +117,8 @@ natives! {
     fn cudaEventRecord(event: *mut c_void, stream: Stream);
     fn cudaEventSynchronize(event: *mut c_void);
     fn cudaEventDestroy(event: *mut c_void);
+    fn cudaEventQuery(event: *mut c_void);
+    fn cudaEventElapsedTime(milliseconds: *mut f32, begin: *mut c_void, end: *mut c_void);
     fn cudaStreamGetDevice(stream: Stream, device: *mut i32);
     fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
     fn cudaMemRangeGetAttribute(data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize);

@@ -11,7 +11,7 @@ use crate::state::{self, CHANGED, Device, Key, ProcessState};
 use crate::task::OwnSite;
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, Activation, SiteHint};
-use crate::{adopt_objects, device, driver_start, fault, foreign_cuda, front, swap, visible};
+use crate::{adopt_objects, device, driver_start, fault, foreign_cuda, front, in_flight, swap, visible};
 
 struct Lazy;
 
@@ -213,6 +213,8 @@ impl Binder for Lazy {
     }
 
     fn ending(&self, id: TaskId) -> u64 {
+        // A rest would be launched for a task that is gone.
+        in_flight::settle();
         let mut state = state::lock();
         let Some(key) = state.by_handle(id.raw()) else {
             return 0;
@@ -240,6 +242,7 @@ impl Binder for Lazy {
     }
 
     fn may_rest(&self, id: TaskId) -> bool {
+        in_flight::settle();
         // A trace has a line for every run of its own.
         if mgb_probe::trace::is_wanted() {
             return false;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 
@@ -10,12 +11,12 @@ use crate::functions::index;
 use crate::native;
 
 /// A twin, as a launch needs it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Twin {
     /// What the runtime knows it by, as it knows a kernel by its stub.
     pub stub: *const c_void,
-    /// How many parameters its kernel has; it takes the address of the control block behind them.
-    pub parameters: usize,
+    /// The bytes of each parameter of its kernel; it takes the address of the control block behind them.
+    pub parameters: Arc<[u32]>,
     /// Whether each worker takes one block, and as many are launched as there are blocks left.
     pub takes_one: bool,
     /// Whether, if not, it serves only launches whose rows of threads are whole warps.
@@ -34,20 +35,21 @@ static TWINS: RwLock<Option<HashMap<usize, Twin>>> = RwLock::new(None);
 
 /// The twin of a kernel, if it has one. Takes a lock for a moment.
 pub fn of(kernel: *const c_void) -> Option<Twin> {
-    TWINS.read().as_ref()?.get(&(kernel as usize)).copied()
+    TWINS.read().as_ref()?.get(&(kernel as usize)).cloned()
 }
 
 /// Called by programs' constructors that the pass adds to, behind the registration of a kernel.
 ///
 /// # Safety
 /// `module` is what the runtime has given for the module; `kernel` is the kernel's stub and `stub` an address
-/// of the module's own; `symbol` is a C string that outlives the module.
+/// of the module's own; `symbol` is a C string that outlives the module; `sizes` has `parameters` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_register_twin(
     module: *mut c_void,
     kernel: *const c_void,
     stub: *const c_void,
     symbol: *const c_char,
+    sizes: *const u32,
     parameters: c_int,
     takes_one: c_int,
     whole_rows: c_int,
@@ -84,9 +86,14 @@ pub unsafe extern "C" fn mgb_register_twin(
             none.cast(),
         )
     };
+    let sizes = match usize::try_from(parameters) {
+        // SAFETY: as many elements: contract of this function.
+        Ok(count @ 1..) => unsafe { std::slice::from_raw_parts(sizes, count) },
+        _ => &[],
+    };
     let twin = Twin {
         stub,
-        parameters: usize::try_from(parameters).unwrap_or(0),
+        parameters: sizes.into(),
         takes_one: takes_one != 0,
         whole_rows: whole_rows != 0,
         module,

@@ -26,11 +26,19 @@ thread_local! {
     static LAUNCHES: RefCell<BTreeMap<u32, ThreadLaunches>> = const { RefCell::new(BTreeMap::new()) };
 }
 
+/// What was in flight in a context that has ended is not any more.
+fn forget_ended(all: &mut BTreeMap<u32, ThreadLaunches>, gpu: u32) {
+    if all.get(&gpu).is_some_and(|launches| !launches.events.are_there()) {
+        all.remove(&gpu);
+    }
+}
+
 /// Runs this on what the thread has in flight on the GPU. `None`: it has launched nothing there while that
 /// was bounded, or ends.
 fn with<R>(gpu: u32, run: impl FnOnce(&mut ThreadLaunches) -> R) -> Option<R> {
     let found = LAUNCHES.try_with(|all| {
         let mut all = all.try_borrow_mut().ok()?;
+        forget_ended(&mut all, gpu);
         all.get_mut(&gpu).map(run)
     });
     found.ok().flatten()
@@ -57,6 +65,7 @@ pub(super) fn admits(gpu: u32, now: Instant, is_late: bool) -> bool {
 pub(super) fn launched(gpu: u32, stream: usize, key: u64, driver: impl FnOnce() -> Option<&'static Driver>) {
     let _ = LAUNCHES.try_with(|all| {
         let Ok(mut all) = all.try_borrow_mut() else { return };
+        forget_ended(&mut all, gpu);
         let launches = match all.entry(gpu) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {

@@ -208,9 +208,20 @@ fn note_launch(gpu: u32, stream: usize, key: u64) {
     }
 }
 
+/// Contexts of this process are about to end, and all that is in flight in them. The caller keeps other
+/// threads from launching meanwhile.
+pub fn contexts_end() {
+    events::contexts_end();
+}
+
 /// What tells a kernel with a grid of so many blocks from others.
 pub fn key(kernel: u64, blocks: u64) -> u64 {
     kernel.rotate_left(17) ^ blocks
+}
+
+/// Whether a program that others wait for is on one of the GPUs of this process.
+pub fn is_any() -> bool {
+    words().is_some_and(PaceWords::is_any)
 }
 
 /// Whether a launch on the GPU would be held now. Work that can stop half-way stops for it, and is held at

@@ -1,7 +1,7 @@
 //! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on
 //! which GPU they run.
 
-use mgb_core::gate;
+use mgb_core::{gate, pace};
 
 use super::{errors, ordinals};
 use crate::code::{Answer, Code, Own, fail};
@@ -116,6 +116,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     if others == 0 {
         super::function::forget();
     }
+    pace::contexts_end();
     let code = device::reset(others, |gpu| {
         handles::context_gone(gpu);
         handles::foreign::context_gone(gpu);

@@ -25,7 +25,7 @@ use crate::code::{Code, Own};
 use crate::functions::index;
 use crate::native::{self, Pool, Stream};
 use crate::session::{Mode, mode};
-use crate::{fault, thread};
+use crate::{fault, in_flight, thread};
 
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]
@@ -56,6 +56,41 @@ const fn is_launch(name: &str) -> bool {
         name.as_bytes(),
         [b'c', b'u', b'd', b'a', b'L', b'a', b'u', b'n', b'c', b'h', ..]
     )
+}
+
+/// What the function does about launches in parts that are in flight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// It waits until they are whole.
+    Settles,
+    /// It asks whether they are.
+    Asks,
+    /// It comes behind none of them, or sees to that by itself.
+    GoesOn,
+}
+
+/// An event was recorded behind whole launches, and one that is created behind none.
+const fn beside_parts(name: &str) -> Beside {
+    match name.as_bytes() {
+        b"cudaStreamQuery" | b"cudaStreamQuery_ptsz" => Beside::Asks,
+        b"cudaLaunchKernel"
+        | b"cudaLaunchKernel_ptsz"
+        | b"__cudaLaunchKernel"
+        | b"__cudaLaunchKernel_ptsz"
+        | b"cudaEventQuery"
+        | b"cudaEventSynchronize"
+        | b"cudaEventElapsedTime"
+        | b"cudaEventCreate"
+        | b"cudaEventCreateWithFlags"
+        | b"cudaStreamCreate"
+        | b"cudaStreamCreateWithFlags"
+        | b"cudaStreamCreateWithPriority"
+        | b"cudaGetLastError"
+        | b"cudaPeekAtLastError"
+        | b"cudaGetDevice"
+        | b"cudaSetDevice" => Beside::GoesOn,
+        _ => Beside::Settles,
+    }
 }
 
 /// Whether the function ends contexts, and with them what it answers about them.
@@ -95,6 +130,11 @@ macro_rules! exports {
             }
             let _stays = const { !is_launch(stringify!($name)) }.then(cancel::hold);
             gate::note_return();
+            match const { beside_parts(stringify!($name)) } {
+                Beside::Settles => in_flight::settle(),
+                Beside::Asks if !errors::untold(in_flight::are_settled) => return Code::NOT_READY,
+                Beside::Asks | Beside::GoesOn => {}
+            }
             if const { is_per_thread(stringify!($name)) } {
                 work::note_stream();
                 thread::with(|thread| thread.set_per_thread(true));

@@ -6,17 +6,19 @@ use std::sync::Once;
 use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
 };
-use mgb_core::{gate, pace, quiesce};
+use mgb_abi::stream::STREAM_PER_THREAD;
+use mgb_core::{gate, pace};
 
 use super::attempts::Attempts;
-use super::{colocation, driver_memory, pacing, parts, peers, run};
+use super::parts::{self, Relaunch, Tried};
+use super::{colocation, driver_memory, pacing, peers, run};
 use crate::code::{Answer, Code};
 use crate::handles::{self, HandleKind, on};
 use crate::launch_view::LaunchView;
 use crate::native::{Launch, Stream};
 use crate::task_binding::{self, Asked};
 use crate::thread::{self, SiteHint, Thread};
-use crate::{device, process_exit, session, state};
+use crate::{device, foreign_cuda, in_flight, process_exit, session, state};
 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
 ///
@@ -69,27 +71,70 @@ pub unsafe fn kernel(
     shared: usize,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the program's arguments: contract of `cudaLaunchKernel`.
-    if let Some(mut parts) = unsafe { parts::begin(kernel, grid, block, arguments, shared) } {
-        let hint = thread::with(Thread::take_hint);
-        loop {
-            let answer = launch(hint, grid, block, shared, |gpu| {
-                on(stream, |stream| {
-                    let whole = || {
-                        // SAFETY: as below.
-                        unsafe { as_whole(native, gpu, kernel, grid, block, arguments, shared, stream) }
-                    };
-                    parts.run(native, gpu, stream, whole)
-                })
-            });
-            if parts.is_done() || answer != Ok(Code::SUCCESS) {
-                return answer;
-            }
-            quiesce::give_way();
-        }
+    if let Some(wanted) = parts::wanted(kernel, grid, block) {
+        // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
+        return unsafe { in_parts(wanted, native, kernel, grid, block, arguments, shared, stream) };
     }
     // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
     unsafe { whole(native, kernel, grid, block, arguments, shared, stream) }
+}
+
+/// A launch in parts. It is waited for where what comes behind it in its stream may not be seen.
+///
+/// # Safety
+/// The arguments meet the contract of `cudaLaunchKernel`.
+#[allow(clippy::too_many_arguments)]
+unsafe fn in_parts(
+    wanted: parts::Wanted,
+    native: Launch,
+    kernel: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: Stream,
+) -> Answer {
+    let (hint, device) = thread::with(|thread| (thread.take_hint(), thread.program_device()));
+    let at = parts::default_of_thread(stream) as usize;
+    let relaunch = move || -> Relaunch {
+        Box::new(move |run| {
+            // Later parts are launched by another thread.
+            thread::with(|thread| thread.set_program_device(device));
+            launch(hint, grid, block, shared, |gpu| {
+                on(at as Stream, |stream| run(gpu, stream))
+            })
+        })
+    };
+    // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
+    let parted = unsafe { wanted.launch(native, kernel, grid, block, arguments, shared, relaunch()) };
+    let mut parted = Some(parted);
+    let launch = relaunch();
+    let answer = loop {
+        let mut is_blocked = false;
+        let answer = launch(&mut |gpu, stream| {
+            is_blocked = false;
+            match parts::begin(&mut parted, gpu, stream) {
+                Tried::Launched => Code::SUCCESS,
+                Tried::Failed(code) => code,
+                // SAFETY: as in `whole`.
+                Tried::Cannot => unsafe {
+                    as_whole(native, gpu, kernel, grid, block, arguments, shared, stream)
+                },
+                Tried::Blocked => {
+                    is_blocked = true;
+                    Code::SUCCESS
+                }
+            }
+        });
+        if !is_blocked {
+            break answer;
+        }
+        in_flight::settle();
+    };
+    if foreign_cuda::is_open() || at == STREAM_PER_THREAD {
+        in_flight::settle();
+    }
+    answer
 }
 
 /// `cudaLaunchCooperativeKernel`, and any launch whose blocks are run by the kernel itself.
@@ -105,6 +150,7 @@ pub unsafe fn whole(
     shared: usize,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle();
     let hint = thread::with(Thread::take_hint);
     launch(hint, grid, block, shared, |gpu| {
         on(stream, |stream| {
@@ -153,6 +199,7 @@ pub unsafe fn kernel_ex(
     let Some(read) = (unsafe { config.as_ref() }) else {
         return crate::code::fail(Code::INVALID_VALUE);
     };
+    in_flight::settle();
     let hint = thread::with(Thread::take_hint);
     launch(hint, read.grid, read.block, read.shared, |gpu| {
         // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of
@@ -256,6 +303,8 @@ fn slow(
     shared: usize,
     call: impl FnOnce(u32) -> Code,
 ) -> Answer {
+    // Room for it may be made by what they have.
+    in_flight::settle();
     let asked = Asked {
         blocks: grid.product(),
         threads: u32::try_from(block.product()).unwrap_or(u32::MAX),

@@ -17,7 +17,7 @@ use crate::launch_view::LaunchView;
 use crate::session::{self, Mode, mode};
 use crate::state::{self, Key, WithObjects};
 use crate::task_binding::{self, Asked};
-use crate::{device, driver_start, native, process_exit, thread};
+use crate::{device, driver_start, in_flight, native, process_exit, thread};
 
 /// Whether the end of the process is waited for.
 static FIRST: Once = Once::new();
@@ -98,6 +98,7 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
         }
         return native::address(index);
     }
+    in_flight::settle();
     thread::with(|thread| thread.take_hint());
     let ready = || {
         arguments.translate_devices(function)?;
@@ -145,10 +146,11 @@ fn run_ready(inside: Inside, call: impl FnOnce() -> Code) -> Answer {
 /// and there is memory behind every address that it uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_library() {
-    if mode() == Mode::Mgb
-        && let Ok(inside) = ready(true, true, false)
-    {
-        gate::note_passing(&inside);
+    if mode() == Mode::Mgb {
+        in_flight::settle();
+        if let Ok(inside) = ready(true, true, false) {
+            gate::note_passing(&inside);
+        }
     }
 }
 

@@ -4,13 +4,16 @@
 //! and a GPU reads host memory a word in a microsecond, one after the other.
 
 use std::ffi::c_void;
+use std::time::Duration;
 
 use mgb_abi::launch::Dim3;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::Code;
+use crate::contexts;
 use crate::device;
+use crate::in_flight::EndEvent;
 use crate::native::{self, Stream};
 use crate::ops::errors;
 
@@ -18,8 +21,9 @@ use crate::ops::errors;
 const TO_DEVICE: u32 = 1;
 const TO_HOST: u32 = 2;
 
-/// How many launches of a GPU may be made in parts at once. More are made as wholes.
-const BLOCKS: usize = 256;
+/// How many launches of a GPU may be in flight in parts at once: to stop one takes some microseconds of the
+/// host's.
+const BLOCKS: usize = 64;
 
 /// The upper half of the next ticket that stops a launch. The lower one goes on counting, also what is drawn
 /// in vain.
@@ -48,6 +52,8 @@ struct Blocks {
     /// Their memory's address, and those that nobody has.
     start: u64,
     free: Vec<usize>,
+    /// The events of those that were used: before their launches, and behind them.
+    events: [Option<[EndEvent; 2]>; BLOCKS],
     /// Which memory it is: after a reset of the device there is another.
     generation: u64,
 }
@@ -66,9 +72,13 @@ pub struct ControlBlock {
     address: u64,
     at: usize,
     generation: u64,
+    events: [EndEvent; 2],
     /// One that waits for no other.
     stream: Stream,
 }
+
+// SAFETY: addresses and handles, which the runtime takes on any thread.
+unsafe impl Send for ControlBlock {}
 
 impl ControlBlock {
     /// One that no other launch has; none if the GPU has no memory for it, or all are taken. Whatever it
@@ -90,16 +100,24 @@ impl ControlBlock {
             *blocks = Some(Blocks {
                 start: start as u64,
                 free: (0..BLOCKS).collect(),
+                events: [None; BLOCKS],
                 generation: *generation,
             });
         }
         let blocks = blocks.as_mut()?;
-        let at = blocks.free.pop()?;
+        let at = *blocks.free.last()?;
+        let events = match blocks.events[at] {
+            Some(known) => known,
+            None => errors::untold(|| Some([new_event()?, new_event()?]))?,
+        };
+        blocks.events[at] = Some(events);
+        blocks.free.pop();
         Some(Self {
             gpu,
             address: blocks.start + (at * size_of::<ControlWords>()) as u64,
             at,
             generation: blocks.generation,
+            events,
             stream,
         })
     }
@@ -109,8 +127,37 @@ impl ControlBlock {
         self.address
     }
 
-    /// Has the next launch in the stream begin with this block, by tickets for so many blocks each.
-    pub fn fill(&self, next: u32, grid: Dim3, each: u32, stream: Stream) -> Code {
+    /// Passes as the launch ends, once it is recorded.
+    pub fn end(&self) -> EndEvent {
+        self.events[1]
+    }
+
+    /// Records the begin of the launch, which comes next in its stream.
+    pub fn record_begin(&self, stream: Stream) -> Code {
+        // SAFETY: this block's event.
+        unsafe { native::cudaEventRecord(self.events[0].0, stream) }
+    }
+
+    /// Records the end of the launch, as the last in its stream.
+    pub fn record_end(&self, stream: Stream) -> Code {
+        // SAFETY: this block's event.
+        unsafe { native::cudaEventRecord(self.events[1].0, stream) }
+    }
+
+    /// The time from its begin to its end, if both were recorded and have passed.
+    pub fn took(&self) -> Option<Duration> {
+        let mut milliseconds = 0.0_f32;
+        let [begin, end] = self.events;
+        // SAFETY: it writes one number; this block's events.
+        let code =
+            errors::untold(|| unsafe { native::cudaEventElapsedTime(&mut milliseconds, begin.0, end.0) });
+        let seconds = Some(milliseconds / 1000.0).filter(|_| code.is_success())?;
+        Duration::try_from_secs_f32(seconds).ok()
+    }
+
+    /// Has the next launch begin with this block, by tickets for so many blocks each. Filled beside the
+    /// program's streams: a stop before the launch begins is not to be written over.
+    pub fn fill(&self, next: u32, grid: Dim3, each: u32) -> Code {
         let words = ControlWords {
             next,
             total: grid.product(),
@@ -119,24 +166,22 @@ impl ControlBlock {
             ..ControlWords::default()
         };
         let from = (&raw const words).cast();
-        // SAFETY: this block's memory. Words of pageable memory are taken before the call returns.
-        unsafe {
-            native::cudaMemcpyAsync(
-                self.address as *mut c_void,
-                from,
-                size_of::<ControlWords>(),
-                TO_DEVICE,
-                stream,
-            )
-        }
+        let to = self.address as *mut c_void;
+        // SAFETY: this block's memory; the stream is waited for before the words are gone.
+        let code =
+            unsafe { native::cudaMemcpyAsync(to, from, size_of::<ControlWords>(), TO_DEVICE, self.stream) };
+        if code.is_success() { self.wait() } else { code }
     }
 
-    /// Has workers find no further ticket, unless it fails. Returns before they do.
+    /// Has workers find no further ticket, unless it fails. Returns before they do; on one GPU in order.
     pub fn stop(&self) {
         let to = (self.address + std::mem::offset_of!(ControlWords, stop) as u64) as *mut c_void;
         let from = (&raw const STOP).cast();
         // SAFETY: as above.
         unsafe { native::cudaMemcpyAsync(to, from, size_of::<u32>(), TO_DEVICE, self.stream) };
+        if contexts::on_several() {
+            self.wait();
+        }
     }
 
     /// The first block that no worker has taken, once the launch is over. While it runs a little less or
@@ -146,20 +191,28 @@ impl ControlBlock {
         let from = self.address as *const c_void;
         let to = (&raw mut words).cast();
         // SAFETY: as above; the stream is waited for before the words are looked at.
-        let code = unsafe {
-            let begun = native::cudaMemcpyAsync(to, from, size_of::<ControlWords>(), TO_HOST, self.stream);
-            if begun.is_success() {
-                native::cudaStreamSynchronize(self.stream)
-            } else {
-                begun
-            }
-        };
+        let begun =
+            unsafe { native::cudaMemcpyAsync(to, from, size_of::<ControlWords>(), TO_HOST, self.stream) };
+        let code = if begun.is_success() { self.wait() } else { begun };
         if code.is_success() {
             Ok(words.next.wrapping_sub(words.vain))
         } else {
             Err(code)
         }
     }
+
+    fn wait(&self) -> Code {
+        // SAFETY: lazyrt's own stream.
+        unsafe { native::cudaStreamSynchronize(self.stream) }
+    }
+}
+
+/// An event of the current GPU.
+fn new_event() -> Option<EndEvent> {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: it writes one handle.
+    let code = unsafe { native::cudaEventCreateWithFlags(&mut event, 0) };
+    code.is_success().then_some(EndEvent(event))
 }
 
 impl Drop for ControlBlock {

@@ -3,9 +3,11 @@
 //! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU, or launches are held. With
 //! `MGB_STOP_EVERY=MS` it is stopped at random, MS milliseconds after it has begun on average, and continued
 //! with another number of workers. Between two parts memory may be evicted or moved, and the next part is
-//! launched where the task is then. The launch waits until the kernel is done.
+//! launched where the task is then. Nobody waits for a launch but what comes behind it (`in_flight`).
 
+mod arguments;
 mod control;
+mod gain;
 mod stops;
 mod workers;
 
@@ -14,16 +16,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::launch::Dim3;
+use mgb_abi::stream::STREAM_PER_THREAD;
 use mgb_core::{captures, pace, quiesce};
 use mgb_probe::trace::Parted;
 
+use arguments::Arguments;
 use control::ControlBlock;
 pub use control::forget;
 use stops::Stops;
 
-use crate::code::Code;
-use crate::device::RelaxedCapture;
-use crate::native::{self, Launch, Stream};
+use crate::code::{Answer, Code, Own};
+use crate::device::{self, RelaxedCapture};
+use crate::in_flight::{self, EndEvent, PartInFlight};
+use crate::native::{Launch, Stream};
 use crate::ops::errors;
 use crate::thread;
 use crate::twins::{self, Twin};
@@ -37,26 +42,57 @@ const TICKETS_OF_WORKER: u64 = 32;
 const MOST_OF_TICKET: u64 = 64;
 /// How many threads a warp has.
 const WARP: u32 = 32;
-/// How often a launch that is to be stopped is asked whether it has ended by itself.
-const LOOK: Duration = Duration::from_micros(50);
+
+/// Launches a part on the GPU and in the runtime's stream that it is told, as any launch of the program's: where its
+/// task is, and once it may.
+pub type Relaunch = Box<dyn Fn(&mut dyn FnMut(u32, Stream) -> Code) -> Answer + Send>;
 
 /// A launch that is made in parts.
 pub struct PartedLaunch {
     stops: Stops,
-    kernel: *const c_void,
+    native: Launch,
+    kernel: KernelAddress,
     twin: Twin,
     grid: Dim3,
     block: Dim3,
     shared: usize,
-    arguments: Vec<*mut c_void>,
+    arguments: Arguments,
+    relaunch: Relaunch,
     /// The first block that is left.
     next: u32,
-    /// Whether some of it was run as a part.
-    has_begun: bool,
-    /// Whether all blocks have been run.
-    is_done: bool,
     /// Parts that have done nothing, one behind the other.
     idle: u32,
+    /// How long it takes is to be learned, unless it is stopped.
+    is_measured: bool,
+    /// The part in flight.
+    part: Option<Part>,
+}
+
+#[derive(Clone, Copy)]
+struct KernelAddress(*const c_void);
+
+// SAFETY: an address, which is only handed to the runtime.
+unsafe impl Send for KernelAddress {}
+
+struct Part {
+    control: ControlBlock,
+    gpu: u32,
+    ordinal: i32,
+    /// When it is stopped at random, and by which block at the earliest.
+    stop_at: Option<Instant>,
+    until: u64,
+}
+
+/// What became of a launch that was to be made in parts.
+pub enum Tried {
+    /// Its first part is in flight.
+    Launched,
+    /// Others are stopped right now, or too many are in flight: settle, and try again.
+    Blocked,
+    /// The twin cannot be launched here: the original can.
+    Cannot,
+    /// The launch failed.
+    Failed(Code),
 }
 
 /// How many launches were made in parts, and in how many parts in all.
@@ -69,17 +105,16 @@ pub fn total() -> Option<Parted> {
     (launches > 0).then_some(Parted { launches, parts })
 }
 
-/// This launch in parts; `None`: it is made as a whole.
-///
-/// # Safety
-/// The arguments meet the contract of `cudaLaunchKernel`.
-pub unsafe fn begin(
-    kernel: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *mut *mut c_void,
-    shared: usize,
-) -> Option<PartedLaunch> {
+/// A launch that may be made in parts.
+pub struct Wanted {
+    stops: Stops,
+    twin: Twin,
+    /// How long it takes is not known well enough.
+    is_measured: bool,
+}
+
+/// Whether this launch is made in parts; `None`: it is made as a whole.
+pub fn wanted(kernel: *const c_void, grid: Dim3, block: Dim3) -> Option<Wanted> {
     let stops = Stops::of_process()?;
     let twin = twins::of(kernel)?;
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
@@ -89,75 +124,112 @@ pub unsafe fn begin(
     if !is_grid || (twin.whole_rows && !twin.takes_one && !has_rows) || captures::any() {
         return None;
     }
-    let arguments = if twin.parameters == 0 {
-        Vec::new()
-    } else {
-        // SAFETY: the address of as many arguments as the kernel has parameters: contract of
-        // `cudaLaunchKernel`.
-        unsafe { std::slice::from_raw_parts(arguments, twin.parameters) }.to_vec()
+    let is_measured = match stops {
+        Stops::WhenWanted => gain::of(kernel, grid)?.is_measured,
+        Stops::AtRandom(_) | Stops::Never => false,
     };
-    Some(PartedLaunch {
+    Some(Wanted {
         stops,
-        kernel,
         twin,
-        grid,
-        block,
-        shared,
-        arguments,
-        next: 0,
-        has_begun: false,
-        is_done: false,
-        idle: 0,
+        is_measured,
     })
 }
 
-impl PartedLaunch {
-    /// Whether all blocks have been run, or the launch has failed.
-    pub fn is_done(&self) -> bool {
-        self.is_done
+impl Wanted {
+    /// The launch.
+    ///
+    /// # Safety
+    /// The arguments meet the contract of `cudaLaunchKernel`.
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn launch(
+        self,
+        native: Launch,
+        kernel: *const c_void,
+        grid: Dim3,
+        block: Dim3,
+        arguments: *mut *mut c_void,
+        shared: usize,
+        relaunch: Relaunch,
+    ) -> Box<PartedLaunch> {
+        // SAFETY: the address of each of the kernel's parameters: contract of `cudaLaunchKernel`.
+        let arguments = unsafe { Arguments::copy(arguments, &self.twin.parameters) };
+        Box::new(PartedLaunch {
+            stops: self.stops,
+            native,
+            kernel: KernelAddress(kernel),
+            twin: self.twin,
+            grid,
+            block,
+            shared,
+            arguments,
+            relaunch,
+            next: 0,
+            idle: 0,
+            is_measured: self.is_measured,
+            part: None,
+        })
     }
+}
 
-    /// Runs some of the blocks on the current GPU, in the runtime's stream, and waits for them. `whole`
-    /// launches the original, where the twin cannot be launched.
-    pub fn run(&mut self, launch: Launch, gpu: u32, stream: Stream, whole: impl FnOnce() -> Code) -> Code {
-        // It may be tried again after it has failed.
-        self.is_done = false;
-        // Another thread may begin a capture, which waits here would end.
+/// Launches the first part on the current GPU, in the runtime's stream; the launch is taken once it is in flight.
+pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -> Tried {
+    let Some(mut parted) = launch.take() else {
+        return Tried::Blocked;
+    };
+    let Some(room) = in_flight::room() else {
+        *launch = Some(parted);
+        return Tried::Blocked;
+    };
+    match parted.launch_part(gpu, stream) {
+        Ok(()) => {
+            LAUNCHES.fetch_add(1, Ordering::Relaxed);
+            room.add(parted);
+            Tried::Launched
+        }
+        Err(why) => {
+            *launch = Some(parted);
+            match why {
+                Why::NoPlace if room.has_others() => Tried::Blocked,
+                Why::NoPlace => Tried::Cannot,
+                Why::Failed(code) => Tried::Failed(code),
+            }
+        }
+    }
+}
+
+/// Why a part is not in flight.
+enum Why {
+    /// No control block is free, or the GPU cannot run the twin.
+    NoPlace,
+    Failed(Code),
+}
+
+impl PartedLaunch {
+    /// Launches some of the blocks that are left, on the current GPU, in the runtime's stream.
+    fn launch_part(&mut self, gpu: u32, stream: Stream) -> Result<(), Why> {
         let _relaxed = RelaxedCapture::begin();
-        let stream = default_of_thread(stream);
+        let failed = |Own(code)| Why::Failed(code);
+        let ordinal = device::ordinal(gpu).map_err(failed)?;
         let most = self.workers();
         // Another GPU may run fewer at once, but one of a kernel that runs on the first.
-        let can_begin = most > 0 || self.has_begun;
-        let code = match can_begin.then(|| ControlBlock::take(gpu)).flatten() {
-            Some(control) => self.part(&control, launch, gpu, stream, most.max(1)),
-            None if self.has_begun => Code::MEMORY_ALLOCATION,
-            None => {
-                self.is_done = true;
-                whole()
-            }
-        };
-        self.is_done |= !code.is_success();
-        code
-    }
-
-    fn part(&mut self, control: &ControlBlock, launch: Launch, gpu: u32, stream: Stream, most: u32) -> Code {
+        if most == 0 && self.next == 0 {
+            return Err(Why::NoPlace);
+        }
+        let control = ControlBlock::take(gpu).ok_or(Why::NoPlace)?;
         let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
         } else if let Stops::AtRandom(_) = self.stops {
-            1 + u32::try_from(random() % u64::from(most)).unwrap_or(0)
+            1 + u32::try_from(random() % u64::from(most.max(1))).unwrap_or(0)
         } else {
-            most
+            most.max(1)
         };
         // So many that each worker takes some tickets, and all have about as much to do.
         let each = left / (u64::from(workers) * TICKETS_OF_WORKER);
         let each = each.clamp(1, MOST_OF_TICKET) as u32;
-        let code = control.fill(self.next, self.grid, each, stream);
-        if !code.is_success() {
-            return code;
-        }
+        succeeded(control.fill(self.next, self.grid, each))?;
         let mut address = control.address();
-        let mut arguments = self.arguments.clone();
+        let mut arguments = self.arguments.addresses();
         arguments.push((&raw mut address).cast());
         let grid = Dim3 {
             x: workers,
@@ -165,50 +237,38 @@ impl PartedLaunch {
             z: 1,
         };
         let (stub, block, shared) = (self.twin.stub, self.block, self.shared);
-        // SAFETY: the program's arguments and the control block's address, as the twin takes them.
-        let code = unsafe { launch(stub, grid, block, arguments.as_mut_ptr(), shared, stream) };
-        if !code.is_success() {
-            return code;
+        if self.is_measured {
+            succeeded(control.record_begin(stream))?;
         }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            LAUNCHES.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the program's arguments and the control block's address, as the twin takes them.
+        succeeded(unsafe { (self.native)(stub, grid, block, arguments.as_mut_ptr(), shared, stream) })?;
+        // Blocks may have run from here on: what fails is not tried again.
+        match control.record_end(stream) {
+            Code::SUCCESS => {}
+            Code::MEMORY_ALLOCATION => return Err(Why::Failed(Code::UNKNOWN)),
+            code => return Err(Why::Failed(code)),
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
-        // That a stream is not ready is no error of the program's. A part that cannot be stopped runs to its
-        // end.
-        errors::untold(|| match self.stops {
-            Stops::WhenWanted => {
-                stop_when(control, stream, || quiesce::is_wanted() || pace::would_hold(gpu));
-            }
-            Stops::AtRandom(every) => self.stop_at_random(control, stream, every),
-            Stops::Never => {}
+        self.part = Some(Part {
+            control,
+            gpu,
+            ordinal,
+            stop_at: self.random_stop(),
+            // A part of slices has a worker for each block that is left, however early it is stopped: so it
+            // is stopped anywhere in what is left.
+            until: u64::from(self.next) + random() % left.max(1),
         });
-        // SAFETY: the runtime's own stream.
-        let code = unsafe { native::cudaStreamSynchronize(stream) };
-        match (code, control.next()) {
-            (Code::SUCCESS, Ok(next)) => {
-                self.idle = if next == self.next { self.idle + 1 } else { 0 };
-                self.next = next;
-                self.is_done = self.left() == 0;
-                Code::SUCCESS
-            }
-            // A call that lacks memory is made again, which would run blocks twice.
-            (Code::SUCCESS, Err(Code::MEMORY_ALLOCATION)) => Code::UNKNOWN,
-            (Code::SUCCESS, Err(code)) | (code, _) => code,
-        }
+        Ok(())
     }
 
-    /// Has workers stop after a random time, unless the part ends before.
-    fn stop_at_random(&self, control: &ControlBlock, stream: Stream, every: Duration) {
+    /// When a part that begins now is stopped, if that is left to chance.
+    fn random_stop(&self) -> Option<Instant> {
+        let Stops::AtRandom(every) = self.stops else {
+            return None;
+        };
         let wait = random() % (2 * every.as_nanos() as u64).max(1);
         // Where nothing was done before, it takes longer to begin than that.
-        let wait = Duration::from_nanos(wait) * (1 << self.idle.min(20));
-        // A part of slices has a worker for each block that is left, however early it is stopped: so it is
-        // stopped anywhere in what is left.
-        let until = u64::from(self.next) + random() % self.left().max(1);
-        let is_early = || self.twin.takes_one && control.next().is_ok_and(|next| u64::from(next) < until);
-        let began = Instant::now();
-        stop_when(control, stream, || began.elapsed() >= wait && !is_early());
+        Some(Instant::now() + Duration::from_nanos(wait) * (1 << self.idle.min(20)))
     }
 
     /// How many blocks are left.
@@ -219,33 +279,88 @@ impl PartedLaunch {
     /// How many workers the GPU runs at once, no more than there are blocks; 0: it cannot run the twin.
     fn workers(&self) -> u32 {
         let threads = i32::try_from(self.block.product()).unwrap_or(i32::MAX);
-        let most = workers::at_once(self.kernel, &self.twin, threads, self.shared);
+        let most = workers::at_once(self.kernel.0, &self.twin, threads, self.shared);
         u32::try_from(self.grid.product()).map_or(most, |blocks| most.min(blocks))
     }
 }
 
-/// Has workers stop once `is_time`, unless the part ends before.
-fn stop_when(control: &ControlBlock, stream: Stream, is_time: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_time() {
-        // SAFETY: the runtime's own stream. What fails shows when it is waited for.
-        if unsafe { native::cudaStreamQuery(stream) } != Code::NOT_READY {
-            return;
-        }
-        if began.elapsed() < LOOK {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(LOOK);
+impl PartInFlight for PartedLaunch {
+    fn end(&self) -> EndEvent {
+        let part = self.part.as_ref();
+        part.map_or(EndEvent(std::ptr::null_mut()), |part| part.control.end())
+    }
+
+    fn is_to_stop(&self) -> bool {
+        let Some(part) = &self.part else { return false };
+        match self.stops {
+            Stops::WhenWanted => quiesce::is_wanted() || pace::would_hold(part.gpu),
+            Stops::AtRandom(_) => part.stop_at.is_some_and(|at| Instant::now() >= at) && !self.is_early(part),
+            Stops::Never => false,
         }
     }
-    control.stop();
+
+    fn stop(&self) {
+        if let Some(part) = &self.part
+            && device::select(part.gpu, part.ordinal).is_ok()
+        {
+            part.control.stop();
+        }
+    }
+
+    fn is_done(&mut self) -> Result<bool, Code> {
+        let Some(part) = self.part.take() else {
+            return Ok(true);
+        };
+        device::select(part.gpu, part.ordinal).map_err(|Own(code)| code)?;
+        self.is_measured = false;
+        let next = part.control.next()?;
+        self.idle = if next == self.next { self.idle + 1 } else { 0 };
+        self.next = next;
+        Ok(self.left() == 0)
+    }
+
+    fn go_on(&mut self) -> Code {
+        let relaunch = std::mem::replace(&mut self.relaunch, Box::new(|_| Ok(Code::UNKNOWN)));
+        let answer = relaunch(&mut |gpu, stream| match self.launch_part(gpu, stream) {
+            Ok(()) => Code::SUCCESS,
+            Err(Why::NoPlace) => Code::MEMORY_ALLOCATION,
+            Err(Why::Failed(code)) => code,
+        });
+        self.relaunch = relaunch;
+        answer.unwrap_or_else(|Own(code)| code)
+    }
+
+    fn is_whole(&self) {
+        if let Some(part) = self.part.as_ref().filter(|_| self.is_measured)
+            && let Some(time) = part.control.took()
+        {
+            gain::learn(self.kernel.0, self.grid, time);
+        }
+    }
+}
+
+impl PartedLaunch {
+    /// A part of slices is stopped anywhere in what is left: has it not come there yet?
+    fn is_early(&self, part: &Part) -> bool {
+        let next = || part.control.next();
+        self.twin.takes_one
+            && device::select(part.gpu, part.ordinal).is_ok()
+            && errors::untold(next).is_ok_and(|next| u64::from(next) < part.until)
+    }
+}
+
+fn succeeded(code: Code) -> Result<(), Why> {
+    if code.is_success() {
+        Ok(())
+    } else {
+        Err(Why::Failed(code))
+    }
 }
 
 /// The stream by a name that means the same in all forms of the runtime's functions.
-fn default_of_thread(stream: Stream) -> Stream {
-    const PER_THREAD: usize = 2;
+pub fn default_of_thread(stream: Stream) -> Stream {
     if stream.is_null() && thread::with(|thread| thread.is_per_thread()) {
-        PER_THREAD as Stream
+        STREAM_PER_THREAD as Stream
     } else {
         stream
     }

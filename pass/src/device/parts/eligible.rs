@@ -39,7 +39,7 @@ pub fn judge(graph: &CallGraph, module: LLVMModuleRef, kernel: LLVMValueRef) -> 
     PartsKind {
         obstacles: found.obstacles,
         whole_rows: found.whole_rows,
-        parameters: llvm!(LLVMCountParams(kernel)),
+        parameters: sizes(kernel),
     }
 }
 
@@ -98,6 +98,13 @@ pub fn have_in_common(graph: &CallGraph, kernel: LLVMValueRef) -> bool {
         .any(|&global| address_space(global) == SHARED)
         || reach.functions.iter().any(is_barrier)
         || reach.functions.iter().any(has_assembly)
+}
+
+/// The bytes of each parameter of a kernel.
+pub fn sizes(kernel: LLVMValueRef) -> Vec<u32> {
+    let layout = Layout::of(llvm!(LLVMGetGlobalParent(kernel)));
+    let size = |parameter| layout.size(by_value(parameter).unwrap_or(llvm!(LLVMTypeOf(parameter)))) as u32;
+    parameters(kernel).into_iter().map(size).collect()
 }
 
 /// Whether a kernel may have one parameter more. Those beyond 4 KiB need newer PTX than a kernel with fewer

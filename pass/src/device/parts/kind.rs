@@ -14,8 +14,8 @@ pub struct PartsKind {
     /// Whether its twin, where workers take several blocks, serves only launches whose rows of threads are
     /// whole warps.
     pub whole_rows: bool,
-    /// How many parameters the kernel has; a twin has one more.
-    pub parameters: u32,
+    /// The bytes of each parameter of the kernel; a twin has one more.
+    pub parameters: Vec<u32>,
 }
 
 impl PartsKind {

@@ -100,7 +100,7 @@ pub fn of(kernel: LLVMValueRef) -> Option<PartsKind> {
     Some(PartsKind {
         whole_rows: words.next() == Some(WHOLE_ROWS),
         obstacles: words.filter_map(obstacle::named).collect(),
-        parameters: llvm!(LLVMCountParams(kernel)),
+        parameters: eligible::sizes(kernel),
     })
 }
 

@@ -59,7 +59,7 @@ pub enum Workers {
     /// They take tickets until none is left. Threads of a block have nothing in common that the next one's
     /// could find too early.
     Loop,
-    /// The same, but a block begins when all threads of the one before have ended.
+    /// The same, but a block begins when all threads of the one before have ended, not only those of a warp.
     LoopTogether,
 }
 
@@ -282,6 +282,9 @@ impl TwinFrame {
     ) -> LLVMValueRef {
         let builder = Builder::at_end(take);
         let number = llvm!(LLVMBuildPhi(builder.raw(), self.i64, c"".as_ptr()));
+        // No pass duplicates this block, then, so that the loop is entered here alone. In a loop that is entered in
+        // two places, ptxas lets the lanes of a warp run apart from each other.
+        barriers::meet_in_warp(self.module, &builder);
         llvm!(LLVMBuildCondBr(builder.raw(), control.is_first, look, meet));
         number
     }
@@ -415,6 +418,8 @@ impl TwinFrame {
         let raw = builder.raw();
         if workers == Workers::LoopTogether {
             barriers::meet(self.module, &builder);
+        } else {
+            barriers::meet_in_warp(self.module, &builder);
         }
         let left = llvm!(LLVMBuildSub(raw, left, self.word(1), c"".as_ptr()));
         let is_last = self.is_zero(&builder, left);

@@ -17,8 +17,8 @@ pub struct TwinRegistration {
     pub takes_one: bool,
     /// Whether, if not, the twin serves only launches whose rows of threads are whole warps.
     pub whole_rows: bool,
-    /// How many parameters the kernel has.
-    pub parameters: u32,
+    /// The bytes of each parameter of the kernel.
+    pub parameters: Vec<u32>,
 }
 
 /// What each source's kernels are like, with the source's name.
@@ -67,7 +67,7 @@ pub fn twins(collected: &Collected, sources: &[SourceFacts]) -> Vec<TwinRegistra
             symbol: parts::twin_of(symbol),
             takes_one: found.parts() == KernelParts::Slices,
             whole_rows: found.whole_rows,
-            parameters: found.parameters,
+            parameters: found.parameters.clone(),
         })
     });
     twins.collect()

@@ -277,7 +277,7 @@ impl<'ctx> Rewriter<'ctx> {
         let context = self.module.get_context();
         let (i8, i32) = (context.i8_type(), self.i32());
         let pointer = context.ptr_type(AddressSpace::default());
-        let mut parameters = vec![pointer.into(); 4];
+        let mut parameters = vec![pointer.into(); 5];
         parameters.extend([i32; 3].map(BasicMetadataTypeEnum::from));
         let register = self.declare(
             "mgb_register_twin",
@@ -294,19 +294,36 @@ impl<'ctx> Rewriter<'ctx> {
             stub.set_initializer(&i8.const_zero());
             stub.set_linkage(Linkage::Private);
             let symbol = string(&self.module, "mgb.twin", &twin.symbol);
-            let [stub, symbol] = [stub, symbol].map(GlobalValue::as_pointer_value);
+            let sizes = self.numbers("mgb.twin.sizes", &twin.parameters);
+            let [stub, symbol, sizes] = [stub, symbol, sizes].map(GlobalValue::as_pointer_value);
             let arguments = [
                 handle.into(),
                 kernel.into(),
                 stub.into(),
                 symbol.into(),
-                i32.const_int(twin.parameters.into(), false).into(),
+                sizes.into(),
+                i32.const_int(twin.parameters.len() as u64, false).into(),
                 i32.const_int(twin.takes_one.into(), false).into(),
                 i32.const_int(twin.whole_rows.into(), false).into(),
             ];
             self.builder.build_call(register, &arguments, "")?;
         }
         Ok(())
+    }
+
+    /// A constant table of numbers.
+    fn numbers(&self, name: &str, numbers: &[u32]) -> GlobalValue<'ctx> {
+        let i32 = self.module.get_context().i32_type();
+        let numbers: Vec<_> = numbers
+            .iter()
+            .map(|&number| i32.const_int(number.into(), false))
+            .collect();
+        let table = i32.const_array(&numbers);
+        let global = self.module.add_global(table.get_type(), None, name);
+        global.set_initializer(&table);
+        global.set_linkage(Linkage::Private);
+        global.set_constant(true);
+        global
     }
 
     /// Has lazyrt forget the twins of a module before the runtime does.
