@@ -202,9 +202,11 @@ generated: build ### build generated sources with MGB in build/generated/ (40, a
 
 twins: build ### build the conformance set, random programs and workloads with twins in build/twins/; a bundle made later has them too
 	@for folder in tests/conformance tests/random benches; do \
+		case $$folder in benches) level=-O2;; *) level=-O1;; esac; \
 		CUDA_LIBRARIES=$$(readlink -f $(STAGED)/cuda) $(MAKE) --no-print-directory --silent -C $$folder -j$$(nproc) \
-			OUT=$(STAGED)/twins/$$(basename $$folder) CXX=$(STAGED)/bin/mgb-clang++ CXXFLAGS="-O1 --mgb-parts" || exit 1; done
-	@$(STAGED)/bin/mgb-clang++ --offload-arch=sm_90 -O2 --mgb-parts tests/tests/e2e/parts/blocks.cu -o $(STAGED)/twins/blocks
+			OUT=$(STAGED)/twins/$$(basename $$folder) CXX=$(STAGED)/bin/mgb-clang++ CXXFLAGS="$$level --mgb-parts" || exit 1; done
+	@for program in blocks chains; do $(STAGED)/bin/mgb-clang++ --offload-arch=sm_90 -O2 --mgb-parts \
+		tests/tests/e2e/parts/$$program.cu -o $(STAGED)/twins/$$program || exit 1; done
 
 bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(STAGED) dist/mgb-bundle

@@ -8,6 +8,7 @@
 //   short      the same over 128 MiB: some 0.15 ms
 //   blocks20   kernels of 2 ms whose blocks live for 20 us
 //   blocks2000 kernels whose blocks live for 2 ms, and fill the GPU
+//   long       kernels of 200 ms whose blocks live for 20 us, one at a time
 //   tiny       kernels of some 3 us
 //
 // It launches `ahead` units (16) before it waits for them, prints "ready", waits for a line, and prints a line of JSON:
@@ -120,17 +121,17 @@ int main(int argc, char **argv) {
     const size_t count = (kind == "sweeps" ? size_t(1) << 30 : size_t(1) << 27) / 4;
     auto *x = device_memory<float>(count), *y = device_memory<float>(count);
     run(argc, argv, kind.c_str(), 16, [&] { axpy<<<unsigned(count / 256), 256>>>(y, x, count); });
-  } else if (kind == "blocks20" || kind == "blocks2000") {
+  } else if (kind == "blocks20" || kind == "blocks2000" || kind == "long") {
     // 16 blocks of 128 threads fill a multiprocessor.
-    const size_t rounds = kind == "blocks20" ? 100 : 1, steps = kind == "blocks20" ? 1100 : 110000;
+    const size_t rounds = kind == "long" ? 10000 : kind == "blocks20" ? 100 : 1, steps = kind == "blocks2000" ? 110000 : 1100;
     const unsigned blocks = unsigned(kMultiprocessors * 16 * rounds);
     auto *words = device_memory<unsigned>(size_t(blocks) * 128);
-    run(argc, argv, kind.c_str(), 16, [&] { advance<<<blocks, 128>>>(words, steps); });
+    run(argc, argv, kind.c_str(), kind == "long" ? 1 : 16, [&] { advance<<<blocks, 128>>>(words, steps); });
   } else if (kind == "tiny") {
     auto *words = device_memory<unsigned>(128 * 32);
     run(argc, argv, "tiny", 256, [&] { advance<<<32, 128>>>(words, 100); });
   } else {
-    fprintf(stderr, "usage: saturate products|training|sweeps|short|blocks20|blocks2000|tiny [--seconds N] [--ahead N]\n");
+    fprintf(stderr, "usage: saturate products|training|sweeps|short|blocks20|blocks2000|long|tiny [--seconds N] [--ahead N]\n");
     return 2;
   }
   return 0;

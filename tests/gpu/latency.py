@@ -12,7 +12,7 @@ import time
 from trial import Trial, kill_group
 
 KINDS = {"products": ["products"], "training": ["training"], "sweeps": ["sweeps"], "short": ["short"],
-         "blocks20": ["blocks20"], "blocks2000": ["blocks2000"], "tiny": ["tiny"],
+         "blocks20": ["blocks20"], "blocks2000": ["blocks2000"], "long": ["long"], "tiny": ["tiny"],
          "all three": ["training", "products", "sweeps"]}
 
 
@@ -76,7 +76,7 @@ def hardware(trial, seconds):
 
     for way in ("slices", "mps"):
         cell("interactive alone", way, [])
-    for kind in KINDS["all three"] + ["short", "blocks20", "blocks2000", "tiny"]:
+    for kind in (row for row, kinds in KINDS.items() if len(kinds) == 1):
         for way in ("mps", "60 %", "80 %"):
             cell(f"{kind} without", way, [kind], interactive=False)
     for way in ("slices", "mps", "60 %", "80 %"):
@@ -93,9 +93,11 @@ def classes(trial, seconds):
     """The interactive program as one that others wait for, beside batch programs under MGB."""
     rows = {}
 
-    def cell(row, way, kinds, rebuilt, latency, interactive=True, seconds=seconds):
-        folder = trial.prefix / "benches" / ("mgb" if rebuilt else "plain")
-        environment = trial.environment(MGB="require") if rebuilt else trial.front()
+    programs_of = {"front": ("benches/plain", trial.front()), "rebuilt": ("benches/mgb", trial.environment(MGB="require")),
+                   "parts": ("twins/benches", trial.environment(MGB="require", MGB_RUN_PARTS=1))}
+
+    def cell(row, way, kinds, built, latency, interactive=True, seconds=seconds):
+        folder, environment = trial.prefix / programs_of[built][0], programs_of[built][1]
         time_s = ["--seconds", seconds]
         own = environment | ({"MGB_CLASS": "latency"} if latency else {})
         programs = [([folder / "interactive", *time_s], own)] if interactive else []
@@ -108,17 +110,18 @@ def classes(trial, seconds):
 
     for reserve in trial.arguments.reserves:
         trial.mgbd(options=["--latency-reserve", str(reserve)])
-        for rebuilt in (False, True):
-            name = f"{'rebuilt' if rebuilt else 'front'}, {reserve} %"
-            cell("interactive alone", name, [], rebuilt, True)
+        for built in trial.arguments.built:
+            name = f"{built}, {reserve} %"
+            cell("interactive alone", name, [], built, True)
+            wanted = {row: kinds for row, kinds in KINDS.items() if row in trial.arguments.kinds}
             if reserve == trial.arguments.reserves[0]:
-                for kind in KINDS["all three"] + ["short", "blocks20", "blocks2000", "tiny"]:
-                    cell(f"{kind} without", name, [kind], rebuilt, False, interactive=False)
-                # Shares are probed for some seconds before they are mended.
-                cell("all three without", name, KINDS["all three"], rebuilt, False, interactive=False, seconds=max(seconds, 11))
-            for row, kinds in KINDS.items():
+                for row, kinds in wanted.items():
+                    # Shares are probed for some seconds before they are mended.
+                    cell(f"{row} without", name, kinds, built, False, interactive=False,
+                         seconds=max(seconds, 11) if len(kinds) > 1 else seconds)
+            for row, kinds in wanted.items():
                 if time.monotonic() - trial.start < trial.arguments.limit - 20:
-                    cell(row, name, kinds, rebuilt, True)
+                    cell(row, name, kinds, built, True)
         trial.stop_mgbd()
     trial.result["rows"] = rows
 
@@ -158,6 +161,9 @@ def main():
     trial = Trial("latency", __doc__, lambda parser: (
         parser.add_argument("--hardware", action="store_true", help="what GPU and MPS do by themselves"),
         parser.add_argument("--launches", action="store_true", help="what launches cost beside a latency program"),
+        parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="batch programs (default: all)"),
+        parser.add_argument("--built", nargs="*", default=["front", "rebuilt"],
+                            help="how programs are built: front (not), rebuilt, or parts (with twins that are run; make twins)"),
         parser.add_argument("--runs", type=int, default=7, help="pairs of measurements of launches (default 7)"),
         parser.add_argument("--reserves", type=int, nargs="*", default=[10, 0], help="values of --latency-reserve"),
         parser.add_argument("--seconds", type=float, default=2.5, help="how long each is measured")))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Kernels with twins (`make twins`), stopped at random while they run: blocks that count, the conformance set and random
-programs, each as it must be, also while memory leaves the GPUs; and one kernel that goes on on another GPU. `--cost`: what a
+programs and chains of kernels, each as it must be, also while memory leaves the GPUs; and one kernel that goes on on another GPU. `--cost`: what a
 twin takes that nobody stops, over the original, by ncu."""
 
 import csv
@@ -115,25 +115,48 @@ class Parts:
                              {"bar": 1.05, "kernels": len(ratios), "mean": round(statistics.mean(ratios), 3),
                               "worst": round(max(ratios), 3)})
 
-    def moved(self):
-        """A kernel of seconds, moved while it runs."""
-        trial, blocks = self.trial, self.twins / "blocks"
-        # Blocks of some 10 ms, of which a GPU runs some 4,000 at once.
-        words = [blocks, "long", "1600000", "4000000"]
-        process = trial.spawn(words, trial.environment(MGB="require", MGB_STOP_EVERY=50))
-        trial.until(lambda: any(task["pid"] == process.pid and task["held_bytes"] > 0 for task in trial.status()["tasks"]))
+    def begun(self, *words):
+        """A program with a kernel of seconds, which runs by now, and its task."""
+        trial = self.trial
+        process = trial.spawn([self.twins / "blocks", "long", *words], trial.environment(MGB="require", MGB_RUN_PARTS=1))
+        task = lambda: next((task for task in trial.status()["tasks"] if task["pid"] == process.pid and task["held_bytes"] > 0), None)
+        trial.until(task)
         time.sleep(1)
-        task = next(task for task in trial.status()["tasks"] if task["pid"] == process.pid)
-        times = []
-        for gpu in (1 - task["gpu"], task["gpu"]):
-            began = time.monotonic()
-            said = trial.run([trial.prefix / "bin/mgb", "move", process.pid, gpu])
-            times.append((round(time.monotonic() - began, 3), said["stdout"].strip() or said["stderr"].strip()))
+        return process, task()
+
+    def timed(self, *words):
+        began = time.monotonic()
+        said = self.trial.run([self.trial.prefix / "bin/mgb", *words])
+        return {" ".join(words[:1]): round(time.monotonic() - began, 3), "said": said["stdout"].strip() or said["stderr"].strip()}
+
+    def ended(self, process, what, times, is_right):
         is_running = process.poll() is None
         output = process.communicate(timeout=120)[0]
+        self.trial.running.remove(process)
+        self.trial.check(what, is_running and output == "right\n" and is_right, {"times": times, "output": output})
+
+    def half_way(self):
+        """A kernel of seconds, whose memory is wanted while it runs."""
+        trial = self.trial
+        # Blocks of some 10 ms, of which a GPU runs some 4,000 at once.
+        long = ["1600000", "4000000"]
+        process, task = self.begun(*long)
+        times = [self.timed("suspend", str(process.pid))]
+        held = sum(gpu["resident_bytes"] for gpu in trial.status()["gpus"])
+        times.append(self.timed("resume", str(process.pid)))
+        self.ended(process, "a kernel is suspended half-way", times, held == 0)
+        if len(Nvml().gpus) > 1:
+            process, task = self.begun(*long)
+            times = [self.timed("move", str(process.pid), str(gpu)) for gpu in (1 - task["gpu"], task["gpu"])]
+            self.ended(process, "a kernel goes on on the other GPU and back", times, trial.status()["counts"]["moved"] >= 2)
+        process, _ = self.begun(*long)
+        began = time.monotonic()
+        process.kill()
+        process.wait()
         trial.running.remove(process)
-        trial.check("a kernel goes on on the other GPU and back", is_running and output == "right\n"
-                    and trial.status()["counts"]["moved"] >= 2, {"moves": times, "output": output})
+        trial.until(lambda: not trial.status()["tasks"] and sum(gpu["resident_bytes"] for gpu in trial.status()["gpus"]) == 0, 70)
+        took = time.monotonic() - began
+        trial.check("the room of a program that was killed in the middle of a kernel is free", took <= 1, {"bar": 1, "seconds": round(took, 3)})
 
 
 def main():
@@ -155,14 +178,16 @@ def main():
     seeds = lambda first, last: [blocks, first, last]
     parts.ranges("blocks that count, each once", seeds, trial.arguments.seeds, 0.05, None)
     parts.ranges("blocks that count, stopped every 0.01 ms", seeds, trial.arguments.seeds, 0.01, None)
-    parts.ranges("blocks that count, while memory leaves", seeds, trial.arguments.seeds // 4, 0.05, 2)
+    for evict in (None, 2):
+        for every in (0.05, 0.3):
+            parts.ranges(f"chains of kernels, stopped every {every} ms" + (", while memory leaves" if evict else ""),
+                         lambda first, last: [parts.twins / "chains", first, last, "20000"], trial.arguments.seeds, every, evict)
     for evict in (None, 20):
         parts.ranges("random programs" + (", while memory leaves" if evict else ""), lambda first, last: [
             parts.twins / "random" / "random", f"{first}..{last - 1}", "--patience", "120", "--without", "devices"],
             trial.arguments.random, 0.05, evict)
     parts.conformance()
-    if len(Nvml().gpus) > 1:
-        parts.moved()
+    parts.half_way()
     trial.finish()
 
 
