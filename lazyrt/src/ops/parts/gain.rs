@@ -48,6 +48,12 @@ pub fn of(kernel: *const c_void, grid: Dim3) -> Option<Paying> {
     (is_measured || seen.shortest.is_none_or(pays)).then_some(Paying { is_measured })
 }
 
+/// How long one takes, if that is known.
+pub fn known(kernel: *const c_void, grid: Dim3) -> Option<Duration> {
+    let seen = SEEN.lock();
+    seen.as_ref()?.get(&(kernel as usize, grid.product()))?.shortest
+}
+
 /// A launch of it took so long.
 pub fn learn(kernel: *const c_void, grid: Dim3, time: Duration) {
     let mut seen = SEEN.lock();
@@ -79,5 +85,7 @@ mod tests {
         assert!(measured(2) && is_twin(2) && measured(2));
         learn(kernel, grid(2), Duration::from_millis(1));
         assert!(!is_twin(2));
+        assert_eq!(known(kernel, grid(2)), Some(Duration::from_millis(1)));
+        assert_eq!(known(kernel, grid(3)), None);
     }
 }

@@ -8,6 +8,7 @@
 mod arguments;
 mod control;
 mod gain;
+mod gone;
 mod stops;
 mod workers;
 
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use mgb_abi::launch::Dim3;
 use mgb_abi::stream::STREAM_PER_THREAD;
 use mgb_core::{captures, pace, quiesce};
+use mgb_probe::Class;
 use mgb_probe::trace::Parted;
 
 use arguments::Arguments;
@@ -30,16 +32,20 @@ use crate::device::{self, RelaxedCapture};
 use crate::in_flight::{self, EndEvent, PartInFlight};
 use crate::native::{Launch, Stream};
 use crate::ops::errors;
-use crate::thread;
 use crate::twins::{self, Twin};
+use crate::{session, thread};
 
 /// The largest grid, along x and along the other dimensions.
 const MOST_COLUMNS: u32 = i32::MAX as u32;
 const MOST_ROWS: u32 = 65_535;
-/// How many tickets a worker takes at least, where there are blocks enough, and for how many blocks at most:
-/// a launch that is stopped ends when the last worker is through with its ticket.
+/// How many tickets a worker takes at least, where there are blocks enough, and for how many blocks at most.
 const TICKETS_OF_WORKER: u64 = 32;
 const MOST_OF_TICKET: u64 = 64;
+/// How long a ticket's blocks are to take: a launch that is stopped ends when the last worker is through with
+/// two.
+const TICKET_TIME: Duration = Duration::from_micros(50);
+/// For how many blocks a ticket is while nobody knows how long they take.
+const FIRST_OF_TICKET: u64 = 8;
 /// How many threads a warp has.
 const WARP: u32 = 32;
 
@@ -62,6 +68,8 @@ pub struct PartedLaunch {
     next: u32,
     /// Parts that have done nothing, one behind the other.
     idle: u32,
+    /// How long a worker takes for a block.
+    block_time: Option<Duration>,
     /// How long it takes is to be learned, unless it is stopped.
     is_measured: bool,
     /// The part in flight.
@@ -78,6 +86,7 @@ struct Part {
     control: ControlBlock,
     gpu: u32,
     ordinal: i32,
+    workers: u32,
     /// When it is stopped at random, and by which block at the earliest.
     stop_at: Option<Instant>,
     until: u64,
@@ -125,6 +134,7 @@ pub fn wanted(kernel: *const c_void, grid: Dim3, block: Dim3) -> Option<Wanted> 
         return None;
     }
     let is_measured = match stops {
+        Stops::WhenWanted if is_waited_for() => return None,
         Stops::WhenWanted => gain::of(kernel, grid)?.is_measured,
         Stops::AtRandom(_) | Stops::Never => false,
     };
@@ -133,6 +143,11 @@ pub fn wanted(kernel: *const c_void, grid: Dim3, block: Dim3) -> Option<Wanted> 
         twin,
         is_measured,
     })
+}
+
+/// Whether others wait for what this program does: nobody has its kernels stop.
+fn is_waited_for() -> bool {
+    session::client().is_some_and(|client| client.class() == Class::Latency)
 }
 
 impl Wanted {
@@ -165,6 +180,7 @@ impl Wanted {
             relaunch,
             next: 0,
             idle: 0,
+            block_time: None,
             is_measured: self.is_measured,
             part: None,
         })
@@ -224,9 +240,7 @@ impl PartedLaunch {
         } else {
             most.max(1)
         };
-        // So many that each worker takes some tickets, and all have about as much to do.
-        let each = left / (u64::from(workers) * TICKETS_OF_WORKER);
-        let each = each.clamp(1, MOST_OF_TICKET) as u32;
+        let each = self.each(workers);
         succeeded(control.fill(self.next, self.grid, each))?;
         let mut address = control.address();
         let mut arguments = self.arguments.addresses();
@@ -237,9 +251,7 @@ impl PartedLaunch {
             z: 1,
         };
         let (stub, block, shared) = (self.twin.stub, self.block, self.shared);
-        if self.is_measured {
-            succeeded(control.record_begin(stream))?;
-        }
+        succeeded(control.record_begin(stream))?;
         // SAFETY: the program's arguments and the control block's address, as the twin takes them.
         succeeded(unsafe { (self.native)(stub, grid, block, arguments.as_mut_ptr(), shared, stream) })?;
         // Blocks may have run from here on: what fails is not tried again.
@@ -253,12 +265,27 @@ impl PartedLaunch {
             control,
             gpu,
             ordinal,
+            workers,
             stop_at: self.random_stop(),
             // A part of slices has a worker for each block that is left, however early it is stopped: so it
             // is stopped anywhere in what is left.
             until: u64::from(self.next) + random() % left.max(1),
         });
         Ok(())
+    }
+
+    /// For how many blocks a ticket is: so few that each worker takes some tickets, and is through with one
+    /// soon.
+    fn each(&self, workers: u32) -> u32 {
+        let time = self.block_time.or_else(|| {
+            let whole = gain::known(self.kernel.0, self.grid)?;
+            Some(time_of_block(whole, workers, self.grid.product()))
+        });
+        let by_time = time.map_or(FIRST_OF_TICKET, |time| {
+            (TICKET_TIME.as_nanos() / time.as_nanos().max(1)).min(u128::from(MOST_OF_TICKET)) as u64
+        });
+        let share = self.left() / (u64::from(workers) * TICKETS_OF_WORKER);
+        by_time.min(share).max(1) as u32
     }
 
     /// When a part that begins now is stopped, if that is left to chance.
@@ -315,6 +342,10 @@ impl PartInFlight for PartedLaunch {
         self.is_measured = false;
         let next = part.control.next()?;
         self.idle = if next == self.next { self.idle + 1 } else { 0 };
+        let done = u64::from(next.saturating_sub(self.next));
+        if let Some(took) = part.control.took().filter(|_| done > 0) {
+            self.block_time = Some(time_of_block(took, part.workers, done));
+        }
         self.next = next;
         Ok(self.left() == 0)
     }
@@ -347,6 +378,11 @@ impl PartedLaunch {
             && device::select(part.gpu, part.ordinal).is_ok()
             && errors::untold(next).is_ok_and(|next| u64::from(next) < part.until)
     }
+}
+
+/// How long each of some workers takes for a block, where they take so long for so many.
+fn time_of_block(took: Duration, workers: u32, blocks: u64) -> Duration {
+    Duration::from_secs_f64(took.as_secs_f64() * f64::from(workers) / blocks.max(1) as f64)
 }
 
 fn succeeded(code: Code) -> Result<(), Why> {

@@ -12,7 +12,7 @@ use super::super::layout::{Layout, align_up};
 use super::super::redundancy::{Redundancy, SameFor, by_value};
 use super::super::{module, side_files};
 use super::memory::{self, assembly_words};
-use super::{PartsKind, twin};
+use super::{PartsKind, frame};
 use crate::assume::Proof;
 
 /// NVVM's address space of shared memory.
@@ -157,7 +157,7 @@ impl Findings {
             .iter()
             .filter(|&&global| address_space(global) == SHARED && !is_declaration(global));
         let bytes: u64 = fixed.map(|&global| layout.size(value_type(global))).sum();
-        if bytes + twin::SHARED_BYTES > MOST_STATIC_SHARED {
+        if bytes + frame::SHARED_BYTES > MOST_STATIC_SHARED {
             self.obstacles.insert(ReasonCode::SharedMemory);
         }
     }

@@ -11,10 +11,13 @@ use mgb_catalogue::report::KernelParts;
 
 mod barriers;
 mod eligible;
+mod frame;
+mod gone;
 mod kind;
 mod memory;
 mod obstacle;
 mod replicate;
+mod tickets;
 mod twin;
 
 use super::callgraph::CallGraph;
@@ -22,9 +25,9 @@ use super::ir::*;
 pub use super::kernel::{is_twin, twin_of};
 use super::module;
 use super::translate::CLEAN_UP;
+use frame::Workers;
 pub use kind::PartsKind;
 pub use obstacle::words;
-use twin::Workers;
 
 /// The attribute of a kernel that says how it can be run in parts.
 const ATTRIBUTE: &str = "mgb-parts";

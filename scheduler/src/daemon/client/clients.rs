@@ -197,6 +197,7 @@ impl Clients {
     /// hear that it has none any more.
     pub(crate) fn outlive(&mut self, id: ClientId, gpus: usize, now: Duration) -> Option<&mut Client> {
         let client = self.all.get_mut(&id)?;
+        client.say_gone();
         let (files, busy) = (std::mem::take(&mut client.kept), client.busy_gpus(gpus));
         self.fds.outlive(id, (client.pid, client.uid), files, busy, now);
         (client.is_held && !self.fds.keeps_client(id)).then_some(client)

@@ -360,6 +360,11 @@ impl Client {
         }
     }
 
+    /// Its process is gone: what runs of it in parts stops.
+    pub(crate) fn say_gone(&self) {
+        self.channel().pace.say_gone();
+    }
+
     /// What it was told of its launches on the GPU: whether they are held, and whether what is in flight is
     /// bounded.
     pub(crate) fn is_paced(&self, gpu: u32) -> (bool, bool) {

@@ -1,9 +1,11 @@
 //! Kernels with twins (`--mgb-parts`), stopped at random (`MGB_STOP_EVERY`): each block is run once, as a
 //! whole, whatever happens between two parts.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mgb_probe::wire::Channel;
 use mgb_tests::built;
 use mgb_tests::node::PrivateNode;
 use mgb_tests::prefix::bin;
@@ -128,6 +130,44 @@ fn a_kernel_that_was_stopped_goes_on_by_itself() {
     is_right(&running.end());
     let (launches, parts) = parted(&node);
     assert!(launches == 1 && parts > 1, "{launches} launches, {parts} parts");
+}
+
+/// mgbd says so where a process was killed; here the process is still there, and sees what its kernel has not done.
+#[test]
+fn a_kernel_whose_process_is_gone_stops() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let program = build(&node, "-O1", "");
+    let mut command = node.command(&program, &["long", "20000", "1000000"]);
+    command.env("MGB_RUN_PARTS", "1").env("SOFTGPU_TIME", "off");
+    let running = RunningProgram::start(&mut command);
+    until_it_works(&node, running.pid());
+    write_gone(running.pid());
+    let ended = running.end();
+    assert!(
+        ended.code() == 1 && ended.stdout.contains("ran 0 times"),
+        "{ended:?}"
+    );
+}
+
+/// Writes the word that says that a process is gone, in the memory that it shares with mgbd.
+fn write_gone(pid: u32) {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+    let line = maps
+        .lines()
+        .find(|line| line.contains("mgb-channel"))
+        .expect("it has a channel");
+    let start = line.split('-').next().expect("an address begins the line");
+    let start = u64::from_str_radix(start, 16).expect("it is a number");
+    // SAFETY: words that may have any value, zero too.
+    let channel: Box<Channel> = unsafe { Box::new_zeroed().assume_init() };
+    let at = std::ptr::from_ref(channel.pace.gone()).addr() - std::ptr::from_ref(&*channel).addr();
+    let memory = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{pid}/mem"));
+    let memory = memory.expect("it is a child of this process");
+    memory
+        .write_all_at(&1u64.to_ne_bytes(), start + at as u64)
+        .expect("the word is there");
 }
 
 /// The GPU on which the program works by now.
