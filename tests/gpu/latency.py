@@ -76,12 +76,14 @@ def hardware(trial, seconds):
 
     for way in ("slices", "mps"):
         cell("interactive alone", way, [])
-    for kind in (row for row, kinds in KINDS.items() if len(kinds) == 1):
+    wanted = {row: kinds for row, kinds in KINDS.items() if row in trial.arguments.kinds}
+    for kind in (row for row, kinds in wanted.items() if len(kinds) == 1):
         for way in ("mps", "60 %", "80 %"):
             cell(f"{kind} without", way, [kind], interactive=False)
     for way in ("slices", "mps", "60 %", "80 %"):
-        cell("all three without", way, KINDS["all three"], interactive=False)
-    for row, kinds in KINDS.items():
+        if "all three" in wanted:
+            cell("all three without", way, KINDS["all three"], interactive=False)
+    for row, kinds in wanted.items():
         for way in ways:
             if time.monotonic() - trial.start < trial.arguments.limit - 20:
                 cell(row, way, kinds)
@@ -94,7 +96,7 @@ def classes(trial, seconds):
     rows = {}
 
     programs_of = {"front": ("benches/plain", trial.front()), "rebuilt": ("benches/mgb", trial.environment(MGB="require")),
-                   "parts": ("twins/benches", trial.environment(MGB="require", MGB_RUN_PARTS=1))}
+                   "parts": ("twins/benches", trial.environment(MGB="require"))}
 
     def cell(row, way, kinds, built, latency, interactive=True, seconds=seconds):
         folder, environment = trial.prefix / programs_of[built][0], programs_of[built][1]

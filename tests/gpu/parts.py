@@ -118,7 +118,7 @@ class Parts:
     def begun(self, *words):
         """A program with a kernel of seconds, which runs by now, and its task."""
         trial = self.trial
-        process = trial.spawn([self.twins / "blocks", "long", *words], trial.environment(MGB="require", MGB_RUN_PARTS=1))
+        process = trial.spawn([self.twins / "blocks", "long", *words], trial.environment(MGB="require"))
         task = lambda: next((task for task in trial.status()["tasks"] if task["pid"] == process.pid and task["held_bytes"] > 0), None)
         if not trial.until(task):
             raise SystemExit(f"{trial.name}: a program did not begin: {process.communicate(timeout=60)}")

@@ -8,12 +8,13 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mgb_abi::stream::STREAM_PER_THREAD;
 use mgb_probe::cancel;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::code::Code;
 use crate::device::RelaxedCapture;
-use crate::native;
+use crate::native::{self, Stream};
 
 mod watcher;
 
@@ -44,6 +45,8 @@ impl EndEvent {
 
 /// A launch of which a part is in flight.
 pub trait PartInFlight: Send {
+    /// The stream, as the program names it.
+    fn stream(&self) -> Stream;
     /// Passes as the part ends.
     fn end(&self) -> EndEvent;
     /// Whether it is time to stop it.
@@ -62,6 +65,24 @@ pub trait PartInFlight: Send {
 struct Numbered {
     number: u64,
     part: Box<dyn PartInFlight>,
+}
+
+/// What is to be whole: all, or what an op in this stream comes behind.
+#[derive(Clone, Copy)]
+enum Scope {
+    All,
+    Before(Stream),
+}
+
+impl Scope {
+    /// Default streams wait for others and are waited for, and a thread's own one has the same name in all.
+    fn has(self, part: &dyn PartInFlight) -> bool {
+        let is_own = |stream: Stream| stream as usize > STREAM_PER_THREAD;
+        match self {
+            Scope::All => true,
+            Scope::Before(stream) => part.stream() == stream || !is_own(stream) || !is_own(part.stream()),
+        }
+    }
 }
 
 /// All of them, in the order of their launches.
@@ -88,10 +109,10 @@ static CHANGED: Condvar = Condvar::new();
 static ANY: AtomicBool = AtomicBool::new(false);
 
 impl InFlight {
-    /// They are done, up to this number.
-    fn done(&mut self, last: u64) {
+    /// Those of them are done, up to this number.
+    fn done(&mut self, scope: Scope, last: u64) {
         self.parts.retain(|one| {
-            let is_done = one.number <= last;
+            let is_done = one.number <= last && scope.has(&*one.part);
             if is_done {
                 one.part.is_whole();
             }
@@ -105,11 +126,12 @@ impl InFlight {
         CHANGED.notify_all();
     }
 
-    /// Whether all are done. Does not wait.
-    fn are_done(&mut self) -> bool {
-        let are_done = !self.is_stopping && self.parts.iter().all(|one| one.part.end().has_passed());
+    /// Whether those of them are done. Does not wait.
+    fn are_done(&mut self, scope: Scope) -> bool {
+        let mut those = self.parts.iter().filter(|one| scope.has(&*one.part));
+        let are_done = !self.is_stopping && those.all(|one| one.part.end().has_passed());
         if are_done {
-            self.done(u64::MAX);
+            self.done(scope, u64::MAX);
         }
         are_done
     }
@@ -119,37 +141,54 @@ impl InFlight {
 /// load where there are none.
 #[inline]
 pub fn settle() {
+    settle_those(Scope::All);
+}
+
+/// As [`settle`], until those are whole that come before an op in this stream, without waits for events: an event is
+/// recorded behind whole ones.
+#[inline]
+pub fn settle_before(stream: Stream) {
+    settle_those(Scope::Before(stream));
+}
+
+#[inline]
+fn settle_those(scope: Scope) {
     if ANY.load(Ordering::Relaxed) && !watcher::is_here() {
-        settle_all();
+        wait_for(scope);
     }
 }
 
 #[cold]
-fn settle_all() {
+fn wait_for(scope: Scope) {
     let _stays = cancel::hold();
     let _relaxed = RelaxedCapture::begin();
     let mut all = IN_FLIGHT.lock();
     loop {
         CHANGED.wait_while(&mut all, |all| all.is_stopping);
-        let Some(last) = all.parts.last().map(|one| one.number) else {
+        let those = || all.parts.iter().filter(|one| scope.has(&*one.part));
+        let Some(last) = those().last().map(|one| one.number) else {
             return;
         };
-        let ends: Vec<EndEvent> = all.parts.iter().map(|one| one.part.end()).collect();
+        let ends: Vec<EndEvent> = those().map(|one| one.part.end()).collect();
         let stops = all.stops;
         MutexGuard::unlocked(&mut all, || ends.into_iter().for_each(EndEvent::wait));
         if all.stops == stops {
-            all.done(last);
+            all.done(scope, last);
         }
     }
 }
 
-/// Whether all launches in parts are whole. Does not wait, but for one that is stopped right now.
-pub fn are_settled() -> bool {
+/// Whether those are whole that come before an op in this stream. Does not wait.
+pub fn are_settled_before(stream: Stream) -> bool {
+    are_settled(Scope::Before(stream))
+}
+
+fn are_settled(scope: Scope) -> bool {
     if !ANY.load(Ordering::Relaxed) {
         return true;
     }
     let _relaxed = RelaxedCapture::begin();
-    IN_FLIGHT.lock().are_done()
+    IN_FLIGHT.lock().are_done(scope)
 }
 
 /// What keeps others from being stopped while one more is launched.
@@ -188,7 +227,7 @@ impl Room<'_> {
 /// What is in flight is finished first, and nothing is stopped or continued any more.
 extern "C" fn process_ends() {
     let until = Instant::now() + EXIT_TIMEOUT;
-    while !are_settled() && Instant::now() < until {
+    while !are_settled(Scope::All) && Instant::now() < until {
         std::thread::sleep(EXIT_LOOK);
     }
     IN_FLIGHT.lock().is_over = true;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgb_core::{notice, own_thread, quiesce};
 use parking_lot::MutexGuard;
 
-use super::{CHANGED, IN_FLIGHT, InFlight};
+use super::{CHANGED, IN_FLIGHT, InFlight, Scope};
 use crate::code::Code;
 use crate::device::RelaxedCapture;
 use crate::fault;
@@ -48,7 +48,7 @@ fn watch() {
         if all.parts.iter().any(|one| one.part.is_to_stop()) {
             return stop(all);
         }
-        if look % LOOKS == 0 && all.are_done() {
+        if look % LOOKS == 0 && all.are_done(Scope::All) {
             return;
         }
     }

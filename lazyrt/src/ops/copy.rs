@@ -16,7 +16,7 @@ use crate::native::{self, Stream};
 use crate::state::{self, Key, ProcessState};
 use crate::task_binding::Asked;
 use crate::thread::{self, SiteHint};
-use crate::{contexts, driver_start, fault, foreign_cuda};
+use crate::{contexts, driver_start, fault, foreign_cuda, in_flight};
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.
@@ -137,6 +137,7 @@ pub unsafe fn memcpy_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle_before(stream);
     // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
     // `cudaMemcpyAsync`.
     unsafe {

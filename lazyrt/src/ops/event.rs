@@ -10,7 +10,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
 use crate::native::Stream;
-use crate::{contexts, fault, foreign_cuda, thread};
+use crate::{contexts, fault, foreign_cuda, in_flight, thread};
 
 type EventHandle = *mut c_void;
 
@@ -65,6 +65,7 @@ pub unsafe fn record(
     event: EventHandle,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle_before(stream);
     thread::with(|thread| thread.take_hint());
     if foreign_cuda::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of

@@ -58,39 +58,48 @@ const fn is_launch(name: &str) -> bool {
     )
 }
 
-/// What the function does about launches in parts that are in flight.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
-    /// It waits until they are whole.
-    Settles,
-    /// It asks whether they are.
-    Asks,
-    /// It comes behind none of them, or sees to that by itself.
-    GoesOn,
-}
-
-/// An event was recorded behind whole launches, and one that is created behind none.
-const fn beside_parts(name: &str) -> Beside {
-    match name.as_bytes() {
-        b"cudaStreamQuery" | b"cudaStreamQuery_ptsz" => Beside::Asks,
+/// Whether the function sees to launches in parts that are in flight by itself, as those that are in a stream do, or comes
+/// behind none of them: an event was recorded behind whole ones. Before all others they are to be whole.
+const fn settles_by_itself(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
         b"cudaLaunchKernel"
-        | b"cudaLaunchKernel_ptsz"
-        | b"__cudaLaunchKernel"
-        | b"__cudaLaunchKernel_ptsz"
-        | b"cudaEventQuery"
-        | b"cudaEventSynchronize"
-        | b"cudaEventElapsedTime"
-        | b"cudaEventCreate"
-        | b"cudaEventCreateWithFlags"
-        | b"cudaStreamCreate"
-        | b"cudaStreamCreateWithFlags"
-        | b"cudaStreamCreateWithPriority"
-        | b"cudaGetLastError"
-        | b"cudaPeekAtLastError"
-        | b"cudaGetDevice"
-        | b"cudaSetDevice" => Beside::GoesOn,
-        _ => Beside::Settles,
-    }
+            | b"cudaLaunchKernel_ptsz"
+            | b"__cudaLaunchKernel"
+            | b"__cudaLaunchKernel_ptsz"
+            | b"cudaLaunchCooperativeKernel"
+            | b"cudaLaunchCooperativeKernel_ptsz"
+            | b"cudaLaunchKernelExC"
+            | b"cudaLaunchKernelExC_ptsz"
+            | b"cudaMemcpyAsync"
+            | b"cudaMemcpyAsync_ptsz"
+            | b"cudaMemcpy2DAsync"
+            | b"cudaMemcpy2DAsync_ptsz"
+            | b"cudaMemsetAsync"
+            | b"cudaMemsetAsync_ptsz"
+            | b"cudaMemset2DAsync"
+            | b"cudaMemset2DAsync_ptsz"
+            | b"cudaEventRecord"
+            | b"cudaEventRecord_ptsz"
+            | b"cudaStreamSynchronize"
+            | b"cudaStreamSynchronize_ptsz"
+            | b"cudaStreamQuery"
+            | b"cudaStreamQuery_ptsz"
+            | b"cudaStreamWaitEvent"
+            | b"cudaStreamWaitEvent_ptsz"
+            | b"cudaEventQuery"
+            | b"cudaEventSynchronize"
+            | b"cudaEventElapsedTime"
+            | b"cudaEventCreate"
+            | b"cudaEventCreateWithFlags"
+            | b"cudaStreamCreate"
+            | b"cudaStreamCreateWithFlags"
+            | b"cudaStreamCreateWithPriority"
+            | b"cudaGetLastError"
+            | b"cudaPeekAtLastError"
+            | b"cudaGetDevice"
+            | b"cudaSetDevice"
+    )
 }
 
 /// Whether the function ends contexts, and with them what it answers about them.
@@ -130,10 +139,8 @@ macro_rules! exports {
             }
             let _stays = const { !is_launch(stringify!($name)) }.then(cancel::hold);
             gate::note_return();
-            match const { beside_parts(stringify!($name)) } {
-                Beside::Settles => in_flight::settle(),
-                Beside::Asks if !errors::untold(in_flight::are_settled) => return Code::NOT_READY,
-                Beside::Asks | Beside::GoesOn => {}
+            if const { !settles_by_itself(stringify!($name)) } {
+                in_flight::settle();
             }
             if const { is_per_thread(stringify!($name)) } {
                 work::note_stream();
@@ -267,7 +274,8 @@ exports! {
         config: *const LaunchConfig, kernel: *const c_void, arguments: *mut *mut c_void);
 
     sync::device: fn cudaDeviceSynchronize();
-    sync::stream: fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cudaStreamQuery
+    sync::stream: fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz(stream: Stream);
+    sync::query: fn cudaStreamQuery
         | cudaStreamQuery_ptsz(stream: Stream);
 
     stream::create: fn cudaStreamCreate(out: *mut Stream);

@@ -106,7 +106,18 @@ unsafe fn in_parts(
         })
     };
     // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
-    let parted = unsafe { wanted.launch(native, kernel, grid, block, arguments, shared, relaunch()) };
+    let parted = unsafe {
+        wanted.launch(
+            native,
+            kernel,
+            grid,
+            block,
+            arguments,
+            shared,
+            at as Stream,
+            relaunch(),
+        )
+    };
     let mut parted = Some(parted);
     let launch = relaunch();
     let answer = loop {
@@ -150,7 +161,7 @@ pub unsafe fn whole(
     shared: usize,
     stream: Stream,
 ) -> Answer {
-    in_flight::settle();
+    in_flight::settle_before(stream);
     let hint = thread::with(Thread::take_hint);
     launch(hint, grid, block, shared, |gpu| {
         on(stream, |stream| {
@@ -199,7 +210,7 @@ pub unsafe fn kernel_ex(
     let Some(read) = (unsafe { config.as_ref() }) else {
         return crate::code::fail(Code::INVALID_VALUE);
     };
-    in_flight::settle();
+    in_flight::settle_before(read.stream);
     let hint = thread::with(Thread::take_hint);
     launch(hint, read.grid, read.block, read.shared, |gpu| {
         // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of

@@ -9,6 +9,7 @@ use super::boxes;
 use super::span::Span;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
+use crate::in_flight;
 use crate::native::Stream;
 use crate::thread;
 
@@ -56,6 +57,7 @@ pub unsafe fn memcpy_2d_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle_before(stream);
     let to = Rows::of(dst, dst_pitch);
     let from = Rows::of(src, src_pitch);
     plane(to, from, (width, height), kind, Some(stream), || {

@@ -12,7 +12,7 @@ use crate::deferred_ops::Record;
 use crate::handles::on;
 use crate::native::Stream;
 use crate::task_binding::Asked;
-use crate::{contexts, state, thread};
+use crate::{contexts, in_flight, state, thread};
 
 type Set = unsafe extern "C" fn(*mut c_void, i32, usize) -> Code;
 type SetAsync = unsafe extern "C" fn(*mut c_void, i32, usize, Stream) -> Code;
@@ -43,6 +43,7 @@ pub unsafe fn memset_async(
     count: usize,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle_before(stream);
     let span = Span {
         address: dst as u64,
         bytes: count as u64,
@@ -85,6 +86,7 @@ pub unsafe fn memset_2d_async(
     height: usize,
     stream: Stream,
 ) -> Answer {
+    in_flight::settle_before(stream);
     set(plane(dst, pitch, width, height)?, None, Some(stream), || {
         // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
         // `cudaMemset2DAsync`.

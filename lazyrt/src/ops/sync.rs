@@ -11,7 +11,7 @@ use super::errors;
 use crate::code::{Answer, Code, Own};
 use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
-use crate::{device, fault, foreign_cuda, handles, state, thread};
+use crate::{device, fault, foreign_cuda, handles, in_flight, state, thread};
 
 /// `cudaDeviceSynchronize`.
 ///
@@ -65,11 +65,27 @@ fn without_error(wait: impl FnOnce() -> Answer) -> Code {
     }
 }
 
-/// `cudaStreamSynchronize` and `cudaStreamQuery`: a program may ask again and again until its work is done.
+/// `cudaStreamSynchronize`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaStreamSynchronize`.
 pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
+    in_flight::settle_before(stream);
+    is_done(native, stream)
+}
+
+/// `cudaStreamQuery`: a program may ask again and again until its work is done.
+///
+/// # Safety
+/// The arguments meet the contract of `cudaStreamQuery`.
+pub unsafe fn query(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
+    if !errors::untold(|| in_flight::are_settled_before(stream)) {
+        return Ok(Code::NOT_READY);
+    }
+    is_done(native, stream)
+}
+
+fn is_done(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     thread::with(|thread| thread.take_hint());
     let answer = wait_for(native, stream);
     if answer == Ok(Code::SUCCESS) {

@@ -1,6 +1,6 @@
 //! Launches in parts: a kernel that has a twin is run some blocks at a time.
 //!
-//! With `MGB_RUN_PARTS` a part is stopped when memory is to leave the GPU, or launches are held. With
+//! A part is stopped when memory is to leave the GPU, or launches are held. With
 //! `MGB_STOP_EVERY=MS` it is stopped at random, MS milliseconds after it has begun on average, and continued
 //! with another number of workers. Between two parts memory may be evicted or moved, and the next part is
 //! launched where the task is then. Nobody waits for a launch but what comes behind it (`in_flight`).
@@ -64,6 +64,8 @@ pub struct PartedLaunch {
     shared: usize,
     arguments: Arguments,
     relaunch: Relaunch,
+    /// As the program names it.
+    stream: StreamHandle,
     /// The first block that is left.
     next: u32,
     /// Parts that have done nothing, one behind the other.
@@ -81,6 +83,12 @@ struct KernelAddress(*const c_void);
 
 // SAFETY: an address, which is only handed to the runtime.
 unsafe impl Send for KernelAddress {}
+
+#[derive(Clone, Copy)]
+struct StreamHandle(Stream);
+
+// SAFETY: a handle, which is only compared.
+unsafe impl Send for StreamHandle {}
 
 struct Part {
     control: ControlBlock,
@@ -164,6 +172,7 @@ impl Wanted {
         block: Dim3,
         arguments: *mut *mut c_void,
         shared: usize,
+        stream: Stream,
         relaunch: Relaunch,
     ) -> Box<PartedLaunch> {
         // SAFETY: the address of each of the kernel's parameters: contract of `cudaLaunchKernel`.
@@ -178,6 +187,7 @@ impl Wanted {
             shared,
             arguments,
             relaunch,
+            stream: StreamHandle(stream),
             next: 0,
             idle: 0,
             block_time: None,
@@ -312,6 +322,10 @@ impl PartedLaunch {
 }
 
 impl PartInFlight for PartedLaunch {
+    fn stream(&self) -> Stream {
+        self.stream.0
+    }
+
     fn end(&self) -> EndEvent {
         let part = self.part.as_ref();
         part.map_or(EndEvent(std::ptr::null_mut()), |part| part.control.end())

@@ -1,4 +1,4 @@
-//! Whether launches are made in parts, and when each part is stopped.
+//! When each part of a launch is stopped, and whether launches are made in parts at all.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Stops {
     }
 
     fn when_wanted() -> Option<Stops> {
-        let value = std::env::var_os("MGB_RUN_PARTS")?;
-        (!matches!(value.as_encoded_bytes(), b"" | b"0" | b"off")).then_some(Stops::WhenWanted)
+        let value = std::env::var_os("MGB_RUN_PARTS").unwrap_or_default();
+        (!matches!(value.as_encoded_bytes(), b"0" | b"off")).then_some(Stops::WhenWanted)
     }
 }

@@ -114,10 +114,7 @@ fn a_kernel_that_was_stopped_goes_on_by_itself() {
     let program = build_source(&node, "chains", "-O1", "");
     let mut command = node.command(&program, &["apart", "4000", "80000"]);
     let trace = node.folder().join("trace");
-    command
-        .env("MGB_RUN_PARTS", "1")
-        .env("MGB_TRACE", trace)
-        .env("SOFTGPU_TIME", "off");
+    command.env("MGB_TRACE", trace).env("SOFTGPU_TIME", "off");
     let running = RunningProgram::start(&mut command);
     let (pid, number) = (running.pid(), running.pid().to_string());
     until_it_works(&node, pid);
@@ -138,7 +135,7 @@ fn a_kernel_whose_process_is_gone_stops() {
     let node = PrivateNode::start("1x64MiB", "mgb");
     let program = build(&node, "-O1", "");
     let mut command = node.command(&program, &["long", "20000", "1000000"]);
-    command.env("MGB_RUN_PARTS", "1").env("SOFTGPU_TIME", "off");
+    command.env("SOFTGPU_TIME", "off");
     let running = RunningProgram::start(&mut command);
     until_it_works(&node, running.pid());
     write_gone(running.pid());
@@ -187,10 +184,7 @@ fn a_kernel_gives_way_when_its_memory_is_wanted() {
     let program = build(&node, "-O1", "");
     let mut command = node.command(&program, &["long", "20000", "40000"]);
     let trace = node.folder().join("trace");
-    command
-        .env("MGB_RUN_PARTS", "1")
-        .env("MGB_TRACE", trace)
-        .env("SOFTGPU_TIME", "off");
+    command.env("MGB_TRACE", trace).env("SOFTGPU_TIME", "off");
     let running = RunningProgram::start(&mut command);
     let (pid, number) = (running.pid(), running.pid().to_string());
     let other = 1 - until_it_works(&node, pid);
@@ -216,9 +210,9 @@ fn a_kernel_stops_for_a_latency_program() {
     let mut latency = node.command(built::program("phases"), &["2", "100000", "20", "wait", "4", "8"]);
     let latency = RunningProgram::start(latency.env("MGB", "require").env("MGB_CLASS", "latency"));
     until_it_works(&node, latency.pid());
-    let mut command = node.command(&program, &["long", "20000", "20000"]);
+    let mut command = node.command(&program, &["long", "20000", "10000"]);
     let trace = node.folder().join("trace");
-    command.env("MGB_RUN_PARTS", "1").env("MGB_TRACE", trace);
+    command.env("MGB_TRACE", trace);
     is_right(&run(&mut command));
     let (launches, parts) = parted(&node);
     assert!(launches == 1 && parts > 1, "{launches} launches, {parts} parts");
