@@ -166,7 +166,7 @@ fn wait_for(scope: Scope) {
     loop {
         CHANGED.wait_while(&mut all, |all| all.is_stopping);
         let those = || all.parts.iter().filter(|one| scope.has(&*one.part));
-        let Some(last) = those().last().map(|one| one.number) else {
+        let Some(last) = those().next_back().map(|one| one.number) else {
             return;
         };
         let ends: Vec<EndEvent> = those().map(|one| one.part.end()).collect();

@@ -267,7 +267,7 @@ exports! {
         | __cudaLaunchKernel_ptsz(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
         stream: Stream);
-    launch::whole: fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
+    launch::cooperative: fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
         stream: Stream);
     launch::kernel_ex: fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(

@@ -10,6 +10,7 @@ use mgb_abi::stream::STREAM_PER_THREAD;
 use mgb_core::{gate, pace};
 
 use super::attempts::Attempts;
+use super::kernel_call::KernelCall;
 use super::parts::{self, Relaunch, Tried};
 use super::{colocation, driver_memory, pacing, peers, run};
 use crate::code::{Answer, Code};
@@ -71,30 +72,31 @@ pub unsafe fn kernel(
     shared: usize,
     stream: Stream,
 ) -> Answer {
-    if let Some(wanted) = parts::wanted(kernel, grid, block) {
+    let call = KernelCall {
+        native,
+        kernel,
+        grid,
+        block,
+        arguments,
+        shared,
+    };
+    match parts::wanted(&call) {
         // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
-        return unsafe { in_parts(wanted, native, kernel, grid, block, arguments, shared, stream) };
+        Some(wanted) => unsafe { in_parts(wanted, call, stream) },
+        // SAFETY: as above.
+        None => unsafe { at_once(call, stream) },
     }
-    // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
-    unsafe { whole(native, kernel, grid, block, arguments, shared, stream) }
 }
 
 /// A launch in parts. It is waited for where what comes behind it in its stream may not be seen.
 ///
 /// # Safety
-/// The arguments meet the contract of `cudaLaunchKernel`.
-#[allow(clippy::too_many_arguments)]
-unsafe fn in_parts(
-    wanted: parts::Wanted,
-    native: Launch,
-    kernel: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *mut *mut c_void,
-    shared: usize,
-    stream: Stream,
-) -> Answer {
+/// It meets the contract of `cudaLaunchKernel`.
+unsafe fn in_parts(wanted: parts::Wanted, call: KernelCall, stream: Stream) -> Answer {
     let (hint, device) = thread::with(|thread| (thread.take_hint(), thread.program_device()));
+    let KernelCall {
+        grid, block, shared, ..
+    } = call;
     let at = parts::default_of_thread(stream) as usize;
     let relaunch = move || -> Relaunch {
         Box::new(move |run| {
@@ -105,20 +107,8 @@ unsafe fn in_parts(
             })
         })
     };
-    // SAFETY: the arguments meet the contract of `cudaLaunchKernel`: contract of this function.
-    let parted = unsafe {
-        wanted.launch(
-            native,
-            kernel,
-            grid,
-            block,
-            arguments,
-            shared,
-            at as Stream,
-            relaunch(),
-        )
-    };
-    let mut parted = Some(parted);
+    // SAFETY: contract of this function.
+    let mut parted = Some(unsafe { wanted.launch(&call, at as Stream, relaunch()) });
     let launch = relaunch();
     let answer = loop {
         let mut is_blocked = false;
@@ -127,10 +117,8 @@ unsafe fn in_parts(
             match parts::begin(&mut parted, gpu, stream) {
                 Tried::Launched => Code::SUCCESS,
                 Tried::Failed(code) => code,
-                // SAFETY: as in `whole`.
-                Tried::Cannot => unsafe {
-                    as_whole(native, gpu, kernel, grid, block, arguments, shared, stream)
-                },
+                // SAFETY: contract of this function; the runtime's stream.
+                Tried::Cannot => unsafe { noted(&call, gpu, stream) },
                 Tried::Blocked => {
                     is_blocked = true;
                     Code::SUCCESS
@@ -148,11 +136,11 @@ unsafe fn in_parts(
     answer
 }
 
-/// `cudaLaunchCooperativeKernel`, and any launch whose blocks are run by the kernel itself.
+/// `cudaLaunchCooperativeKernel`: its blocks wait for each other.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaLaunchKernel`.
-pub unsafe fn whole(
+pub unsafe fn cooperative(
     native: Launch,
     kernel: *const c_void,
     grid: Dim3,
@@ -161,36 +149,40 @@ pub unsafe fn whole(
     shared: usize,
     stream: Stream,
 ) -> Answer {
+    let call = KernelCall {
+        native,
+        kernel,
+        grid,
+        block,
+        arguments,
+        shared,
+    };
+    // SAFETY: contract of this function.
+    unsafe { at_once(call, stream) }
+}
+
+/// A launch of all blocks.
+///
+/// # Safety
+/// It meets the contract of `cudaLaunchKernel`.
+unsafe fn at_once(call: KernelCall, stream: Stream) -> Answer {
     in_flight::settle_before(stream);
     let hint = thread::with(Thread::take_hint);
-    launch(hint, grid, block, shared, |gpu| {
-        on(stream, |stream| {
-            // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
-            // `cudaLaunchKernel`.
-            unsafe { as_whole(native, gpu, kernel, grid, block, arguments, shared, stream) }
-        })
+    launch(hint, call.grid, call.block, call.shared, |gpu| {
+        // SAFETY: contract of this function; the runtime's stream for the program's.
+        on(stream, |stream| unsafe { noted(&call, gpu, stream) })
     })
 }
 
-/// Launches a kernel, in the runtime's stream.
+/// Launches, in the runtime's stream.
 ///
 /// # Safety
-/// The arguments meet the contract of `cudaLaunchKernel`.
+/// It meets the contract of `cudaLaunchKernel`.
 #[inline]
-#[allow(clippy::too_many_arguments)]
-unsafe fn as_whole(
-    native: Launch,
-    gpu: u32,
-    kernel: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *mut *mut c_void,
-    shared: usize,
-    stream: Stream,
-) -> Code {
+unsafe fn noted(call: &KernelCall, gpu: u32, stream: Stream) -> Code {
     // SAFETY: contract of this function.
-    let code = unsafe { native(kernel, grid, block, arguments, shared, stream) };
-    note(code, gpu, stream, kernel, grid);
+    let code = unsafe { call.launch(stream) };
+    note(code, gpu, stream, call.kernel, call.grid);
     code
 }
 

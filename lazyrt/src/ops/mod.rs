@@ -18,6 +18,7 @@ mod function;
 mod graphs;
 mod host;
 mod information;
+mod kernel_call;
 mod launch;
 mod limits;
 mod locations;

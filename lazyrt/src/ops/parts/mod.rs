@@ -12,7 +12,6 @@ mod gone;
 mod stops;
 mod workers;
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,8 +29,9 @@ use stops::Stops;
 use crate::code::{Answer, Code, Own};
 use crate::device::{self, RelaxedCapture};
 use crate::in_flight::{self, EndEvent, PartInFlight};
-use crate::native::{Launch, Stream};
+use crate::native::Stream;
 use crate::ops::errors;
+use crate::ops::kernel_call::KernelCall;
 use crate::twins::{self, Twin};
 use crate::{session, thread};
 
@@ -56,12 +56,9 @@ pub type Relaunch = Box<dyn Fn(&mut dyn FnMut(u32, Stream) -> Code) -> Answer + 
 /// A launch that is made in parts.
 pub struct PartedLaunch {
     stops: Stops,
-    native: Launch,
-    kernel: KernelAddress,
+    /// What the program asked for. Its arguments may be gone.
+    call: KernelCall,
     twin: Twin,
-    grid: Dim3,
-    block: Dim3,
-    shared: usize,
     arguments: Arguments,
     relaunch: Relaunch,
     /// As the program names it.
@@ -77,12 +74,6 @@ pub struct PartedLaunch {
     /// The part in flight.
     part: Option<Part>,
 }
-
-#[derive(Clone, Copy)]
-struct KernelAddress(*const c_void);
-
-// SAFETY: an address, which is only handed to the runtime.
-unsafe impl Send for KernelAddress {}
 
 #[derive(Clone, Copy)]
 struct StreamHandle(Stream);
@@ -130,8 +121,11 @@ pub struct Wanted {
     is_measured: bool,
 }
 
-/// Whether this launch is made in parts; `None`: it is made as a whole.
-pub fn wanted(kernel: *const c_void, grid: Dim3, block: Dim3) -> Option<Wanted> {
+/// Whether this launch is made in parts; `None`: it is made at once.
+pub fn wanted(call: &KernelCall) -> Option<Wanted> {
+    let KernelCall {
+        kernel, grid, block, ..
+    } = *call;
     let stops = Stops::of_process()?;
     let twin = twins::of(kernel)?;
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
@@ -159,32 +153,17 @@ fn is_waited_for() -> bool {
 }
 
 impl Wanted {
-    /// The launch.
+    /// The launch, in a stream of the program's.
     ///
     /// # Safety
-    /// The arguments meet the contract of `cudaLaunchKernel`.
-    #[allow(clippy::too_many_arguments)]
-    pub unsafe fn launch(
-        self,
-        native: Launch,
-        kernel: *const c_void,
-        grid: Dim3,
-        block: Dim3,
-        arguments: *mut *mut c_void,
-        shared: usize,
-        stream: Stream,
-        relaunch: Relaunch,
-    ) -> Box<PartedLaunch> {
-        // SAFETY: the address of each of the kernel's parameters: contract of `cudaLaunchKernel`.
-        let arguments = unsafe { Arguments::copy(arguments, &self.twin.parameters) };
+    /// It meets the contract of `cudaLaunchKernel`.
+    pub unsafe fn launch(self, call: &KernelCall, stream: Stream, relaunch: Relaunch) -> Box<PartedLaunch> {
+        // SAFETY: the address of each of the kernel's parameters: contract of this function.
+        let arguments = unsafe { Arguments::copy(call.arguments, &self.twin.parameters) };
         Box::new(PartedLaunch {
             stops: self.stops,
-            native,
-            kernel: KernelAddress(kernel),
+            call: *call,
             twin: self.twin,
-            grid,
-            block,
-            shared,
             arguments,
             relaunch,
             stream: StreamHandle(stream),
@@ -251,7 +230,7 @@ impl PartedLaunch {
             most.max(1)
         };
         let each = self.each(workers);
-        succeeded(control.fill(self.next, self.grid, each))?;
+        succeeded(control.fill(self.next, self.call.grid, each))?;
         let mut address = control.address();
         let mut arguments = self.arguments.addresses();
         arguments.push((&raw mut address).cast());
@@ -260,10 +239,15 @@ impl PartedLaunch {
             y: 1,
             z: 1,
         };
-        let (stub, block, shared) = (self.twin.stub, self.block, self.shared);
         succeeded(control.record_begin(stream))?;
+        let part = KernelCall {
+            kernel: self.twin.stub,
+            grid,
+            arguments: arguments.as_mut_ptr(),
+            ..self.call
+        };
         // SAFETY: the program's arguments and the control block's address, as the twin takes them.
-        succeeded(unsafe { (self.native)(stub, grid, block, arguments.as_mut_ptr(), shared, stream) })?;
+        succeeded(unsafe { part.launch(stream) })?;
         // Blocks may have run from here on: what fails is not tried again.
         match control.record_end(stream) {
             Code::SUCCESS => {}
@@ -288,8 +272,8 @@ impl PartedLaunch {
     /// soon.
     fn each(&self, workers: u32) -> u32 {
         let time = self.block_time.or_else(|| {
-            let whole = gain::known(self.kernel.0, self.grid)?;
-            Some(time_of_block(whole, workers, self.grid.product()))
+            let whole = gain::known(self.call.kernel, self.call.grid)?;
+            Some(time_of_block(whole, workers, self.call.grid.product()))
         });
         let by_time = time.map_or(FIRST_OF_TICKET, |time| {
             (TICKET_TIME.as_nanos() / time.as_nanos().max(1)).min(u128::from(MOST_OF_TICKET)) as u64
@@ -310,14 +294,14 @@ impl PartedLaunch {
 
     /// How many blocks are left.
     fn left(&self) -> u64 {
-        self.grid.product().saturating_sub(u64::from(self.next))
+        self.call.grid.product().saturating_sub(u64::from(self.next))
     }
 
     /// How many workers the GPU runs at once, no more than there are blocks; 0: it cannot run the twin.
     fn workers(&self) -> u32 {
-        let threads = i32::try_from(self.block.product()).unwrap_or(i32::MAX);
-        let most = workers::at_once(self.kernel.0, &self.twin, threads, self.shared);
-        u32::try_from(self.grid.product()).map_or(most, |blocks| most.min(blocks))
+        let threads = i32::try_from(self.call.block.product()).unwrap_or(i32::MAX);
+        let most = workers::at_once(self.call.kernel, &self.twin, threads, self.call.shared);
+        u32::try_from(self.call.grid.product()).map_or(most, |blocks| most.min(blocks))
     }
 }
 
@@ -379,7 +363,7 @@ impl PartInFlight for PartedLaunch {
         if let Some(part) = self.part.as_ref().filter(|_| self.is_measured)
             && let Some(time) = part.control.took()
         {
-            gain::learn(self.kernel.0, self.grid, time);
+            gain::learn(self.call.kernel, self.call.grid, time);
         }
     }
 }
