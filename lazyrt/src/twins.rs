@@ -102,9 +102,8 @@ pub unsafe extern "C" fn mgb_register_twin(
     twins.get_or_insert_default().insert(kernel as usize, twin);
 }
 
-/// Called by programs' destructors that the pass adds to: this module's kernels are going.
-#[unsafe(no_mangle)]
-pub extern "C" fn mgb_forget_twins(module: *mut c_void) {
+/// A module's kernels are going.
+pub fn forget(module: *mut c_void) {
     if let Some(twins) = &mut *TWINS.write() {
         twins.retain(|_, twin| twin.module != module);
     }

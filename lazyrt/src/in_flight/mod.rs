@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::code::Code;
 use crate::device::RelaxedCapture;
 use crate::native::{self, Stream};
+use crate::session::{self, Mode};
 
 mod watcher;
 
@@ -194,11 +195,24 @@ fn are_settled(scope: Scope) -> bool {
 /// What keeps others from being stopped while one more is launched.
 pub struct Room<'a>(MutexGuard<'a, InFlight>);
 
-/// Room for one more; none while they are stopped or the process ends: settle, and try again. Taken inside the
-/// gate, for no longer than a launch takes.
-pub fn room() -> Option<Room<'static>> {
+/// Why there is no room for one more.
+pub enum NoRoom {
+    /// They are stopped right now: settle, and try again.
+    Stopping,
+    /// The process ends: nobody would stop it, or have it go on.
+    Over,
+}
+
+/// Room for one more. Taken inside the gate, for no longer than a launch takes.
+pub fn room() -> Result<Room<'static>, NoRoom> {
     let all = IN_FLIGHT.lock();
-    (!all.is_stopping && !all.is_over).then_some(Room(all))
+    if all.is_over {
+        Err(NoRoom::Over)
+    } else if all.is_stopping {
+        Err(NoRoom::Stopping)
+    } else {
+        Ok(Room(all))
+    }
 }
 
 impl Room<'_> {
@@ -226,9 +240,16 @@ impl Room<'_> {
 
 /// What is in flight is finished first, and nothing is stopped or continued any more.
 extern "C" fn process_ends() {
+    // A forked child has none, and perhaps not even the lock.
+    if session::decided() != Some(Mode::Mgb) {
+        return;
+    }
     let until = Instant::now() + EXIT_TIMEOUT;
     while !are_settled(Scope::All) && Instant::now() < until {
         std::thread::sleep(EXIT_LOOK);
     }
-    IN_FLIGHT.lock().is_over = true;
+    let mut all = IN_FLIGHT.lock();
+    all.is_over = true;
+    all.parts.clear();
+    all.changed();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgb_core::{notice, own_thread, quiesce};
 use parking_lot::MutexGuard;
 
-use super::{CHANGED, IN_FLIGHT, InFlight, Scope};
+use super::{CHANGED, IN_FLIGHT, InFlight, Numbered, Scope};
 use crate::code::Code;
 use crate::device::RelaxedCapture;
 use crate::fault;
@@ -73,15 +73,22 @@ fn stop(mut all: MutexGuard<InFlight>) {
     if !parts.is_empty() {
         quiesce::give_way();
     }
-    parts.retain_mut(|one| {
-        let code = one.part.go_on();
-        if !code.is_success() {
+    let mut going = Vec::with_capacity(parts.len());
+    for mut one in parts {
+        let mut code = one.part.go_on();
+        if code == Code::MEMORY_ALLOCATION {
+            // Those that go on already may have all the room.
+            going.iter().for_each(|one: &Numbered| one.part.end().wait());
+            code = one.part.go_on();
+        }
+        if code.is_success() {
+            going.push(one);
+        } else {
             failed(code);
         }
-        code.is_success()
-    });
+    }
     let mut all = IN_FLIGHT.lock();
-    all.parts = parts;
+    all.parts = going;
     all.is_stopping = false;
     all.changed();
 }

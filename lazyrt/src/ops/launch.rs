@@ -8,6 +8,7 @@ use mgb_abi::launch::{
 };
 use mgb_abi::stream::STREAM_PER_THREAD;
 use mgb_core::{gate, pace};
+use mgb_probe::cancel;
 
 use super::attempts::Attempts;
 use super::kernel_call::KernelCall;
@@ -93,6 +94,8 @@ pub unsafe fn kernel(
 /// # Safety
 /// It meets the contract of `cudaLaunchKernel`.
 unsafe fn in_parts(wanted: parts::Wanted, call: KernelCall, stream: Stream) -> Answer {
+    // Others wait for what a thread holds that is cancelled here.
+    let _stays = cancel::hold();
     let (hint, device) = thread::with(|thread| (thread.take_hint(), thread.program_device()));
     let KernelCall {
         grid, block, shared, ..

@@ -12,6 +12,7 @@ mod gone;
 mod stops;
 mod workers;
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,10 +29,11 @@ use stops::Stops;
 
 use crate::code::{Answer, Code, Own};
 use crate::device::{self, RelaxedCapture};
-use crate::in_flight::{self, EndEvent, PartInFlight};
+use crate::in_flight::{self, EndEvent, NoRoom, PartInFlight};
 use crate::native::Stream;
 use crate::ops::errors;
 use crate::ops::kernel_call::KernelCall;
+use crate::session::Mode;
 use crate::twins::{self, Twin};
 use crate::{session, thread};
 
@@ -101,6 +103,15 @@ pub enum Tried {
     Cannot,
     /// The launch failed.
     Failed(Code),
+}
+
+/// Called by programs' destructors that the pass adds to: this module's kernels are going.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_forget_twins(module: *mut c_void) {
+    if session::decided() == Some(Mode::Mgb) {
+        in_flight::settle();
+    }
+    twins::forget(module);
 }
 
 /// How many launches were made in parts, and in how many parts in all.
@@ -181,9 +192,15 @@ pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -
     let Some(mut parted) = launch.take() else {
         return Tried::Blocked;
     };
-    let Some(room) = in_flight::room() else {
-        *launch = Some(parted);
-        return Tried::Blocked;
+    let room = match in_flight::room() {
+        Ok(room) => room,
+        Err(why) => {
+            *launch = Some(parted);
+            return match why {
+                NoRoom::Stopping => Tried::Blocked,
+                NoRoom::Over => Tried::Cannot,
+            };
+        }
     };
     match parted.launch_part(gpu, stream) {
         Ok(()) => {

@@ -1,6 +1,6 @@
 // Kernels behind kernels, copies and events in several streams, by seeds: each op must find what those before it have left.
 // A third number lengthens the kernels.
-// `apart` has a kernel that is done without any further call of the program's.
+// `apart` has a kernel that is done without any further call of the program's, `late` one that is launched as the process ends.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -148,7 +148,29 @@ static int play_apart(unsigned blocks, int turns) {
   return printf("right\n"), 0;
 }
 
+static unsigned *late;
+
+static void play_late() {
+  unsigned word = 0;
+  advance<<<4, kThreads>>>(late, 5, 1);
+  CHECK(cudaMemcpy(&word, late + 17, sizeof word, cudaMemcpyDeviceToHost));
+  printf(word == 1 * 1664525 + 5 ? "right\n" : "late: %u\n", word);
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "late")) {
+    Words ones(4 * kThreads, 1);
+    CHECK(cudaMalloc(&late, ones.size() * sizeof(unsigned)));
+    CHECK(cudaMemcpy(late, ones.data(), ones.size() * sizeof(unsigned), cudaMemcpyHostToDevice));
+    // The runtime asks to be called at the end as well, here at the latest.
+    unsigned add = 0;
+    int turns = 0;
+    void *arguments[] = {&late, &add, &turns};
+    CHECK(cudaLaunchCooperativeKernel((const void *)advance, dim3(4), dim3(kThreads), arguments, 0, nullptr));
+    atexit(play_late);
+    advance<<<4, kThreads>>>(late, 0, 0);
+    return 0;
+  }
   if (argc == 4 && !strcmp(argv[1], "apart"))
     return play_apart(atoi(argv[2]), atoi(argv[3]));
   for (unsigned long long seed = atoll(argv[1]), last = atoll(argv[2]); seed < last; seed++) {

@@ -129,6 +129,15 @@ fn a_kernel_that_was_stopped_goes_on_by_itself() {
     assert!(launches == 1 && parts > 1, "{launches} launches, {parts} parts");
 }
 
+/// Nobody would stop it then, or have it go on.
+#[test]
+fn a_process_that_ends_launches_kernels_as_they_are() {
+    let node = PrivateNode::start("1x64MiB", "mgb");
+    let program = build_source(&node, "chains", "-O1", "");
+    is_right(&run(&mut stopped(&node, &program, &["late"], "0.02")));
+    assert_eq!(parted(&node).0, 1);
+}
+
 /// mgbd says so where a process was killed; here the process is still there, and sees what its kernel has not done.
 #[test]
 fn a_kernel_whose_process_is_gone_stops() {
