@@ -199,7 +199,7 @@ pub struct Room<'a>(MutexGuard<'a, InFlight>);
 pub enum NoRoom {
     /// They are stopped right now: settle, and try again.
     Stopping,
-    /// The process ends: nobody would stop it, or have it go on.
+    /// The process ends, and nobody stops anything any more: settle, and launch it at once.
     Over,
 }
 
@@ -238,18 +238,19 @@ impl Room<'_> {
     }
 }
 
-/// What is in flight is finished first, and nothing is stopped or continued any more.
+/// What is in flight is finished first. Nothing more is launched in parts, whatever other threads do, and
+/// nothing is stopped.
 extern "C" fn process_ends() {
     // A forked child has none, and perhaps not even the lock.
     if session::decided() != Some(Mode::Mgb) {
         return;
     }
+    IN_FLIGHT.lock().is_over = true;
     let until = Instant::now() + EXIT_TIMEOUT;
     while !are_settled(Scope::All) && Instant::now() < until {
         std::thread::sleep(EXIT_LOOK);
     }
     let mut all = IN_FLIGHT.lock();
-    all.is_over = true;
     all.parts.clear();
     all.changed();
 }

@@ -95,6 +95,9 @@ fn stop(mut all: MutexGuard<InFlight>) {
 
 /// The rest of a launch is lost: the program is to see that, whatever it does next.
 fn failed(code: Code) {
+    if IN_FLIGHT.lock().is_over {
+        return;
+    }
     if code.is_sticky() {
         fault::note(code);
     } else {

@@ -114,7 +114,7 @@ unsafe fn in_parts(wanted: parts::Wanted, call: KernelCall, stream: Stream) -> A
     let mut parted = Some(unsafe { wanted.launch(&call, at as Stream, relaunch()) });
     let launch = relaunch();
     let answer = loop {
-        let mut is_blocked = false;
+        let (mut is_blocked, mut is_over) = (false, false);
         let answer = launch(&mut |gpu, stream| {
             is_blocked = false;
             match parts::begin(&mut parted, gpu, stream) {
@@ -126,8 +126,16 @@ unsafe fn in_parts(wanted: parts::Wanted, call: KernelCall, stream: Stream) -> A
                     is_blocked = true;
                     Code::SUCCESS
                 }
+                Tried::Over => {
+                    is_over = true;
+                    Code::SUCCESS
+                }
             }
         });
+        if is_over {
+            // SAFETY: contract of this function.
+            return unsafe { at_once_as(hint, call, stream) };
+        }
         if !is_blocked {
             break answer;
         }
@@ -169,8 +177,17 @@ pub unsafe fn cooperative(
 /// # Safety
 /// It meets the contract of `cudaLaunchKernel`.
 unsafe fn at_once(call: KernelCall, stream: Stream) -> Answer {
-    in_flight::settle_before(stream);
     let hint = thread::with(Thread::take_hint);
+    // SAFETY: contract of this function.
+    unsafe { at_once_as(hint, call, stream) }
+}
+
+/// As [`at_once`], for the task that the hint means.
+///
+/// # Safety
+/// It meets the contract of `cudaLaunchKernel`.
+unsafe fn at_once_as(hint: Option<SiteHint>, call: KernelCall, stream: Stream) -> Answer {
+    in_flight::settle_before(stream);
     launch(hint, call.grid, call.block, call.shared, |gpu| {
         // SAFETY: contract of this function; the runtime's stream for the program's.
         on(stream, |stream| unsafe { noted(&call, gpu, stream) })

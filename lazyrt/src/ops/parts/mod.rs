@@ -99,6 +99,8 @@ pub enum Tried {
     Launched,
     /// Others are stopped right now, or too many are in flight: settle, and try again.
     Blocked,
+    /// The process ends: it is made at once, behind those in flight.
+    Over,
     /// The twin cannot be launched here: the original can.
     Cannot,
     /// The launch failed.
@@ -198,7 +200,7 @@ pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -
             *launch = Some(parted);
             return match why {
                 NoRoom::Stopping => Tried::Blocked,
-                NoRoom::Over => Tried::Cannot,
+                NoRoom::Over => Tried::Over,
             };
         }
     };

@@ -1,10 +1,14 @@
 // Kernels behind kernels, copies and events in several streams, by seeds: each op must find what those before it have left.
 // A third number lengthens the kernels.
-// `apart` has a kernel that is done without any further call of the program's, `late` one that is launched as the process ends.
+// `apart` has a kernel that is done without any further call of the program's, `late` one that is launched as the process ends,
+// and `leaving` threads that go on launching then.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
+
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #define CHECK(call)                                                                                                    \
@@ -157,7 +161,25 @@ static void play_late() {
   printf(word == 1 * 1664525 + 5 ? "right\n" : "late: %u\n", word);
 }
 
+static void play_leaving() {
+  static std::atomic<int> launches;
+  unsigned *x;
+  CHECK(cudaMalloc(&x, 40 * kThreads * sizeof(unsigned)));
+  for (int thread = 0; thread < 2; thread++)
+    std::thread([x] {
+      cudaStream_t stream;
+      CHECK(cudaStreamCreate(&stream));
+      for (;; launches++)
+        advance<<<40, kThreads, 0, stream>>>(x, 1, 100);
+    }).detach();
+  while (launches < 20)
+    usleep(10);
+  printf("right\n");
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "leaving"))
+    return play_leaving(), 0;
   if (argc == 2 && !strcmp(argv[1], "late")) {
     Words ones(4 * kThreads, 1);
     CHECK(cudaMalloc(&late, ones.size() * sizeof(unsigned)));

@@ -136,6 +136,11 @@ fn a_process_that_ends_launches_kernels_as_they_are() {
     let program = build_source(&node, "chains", "-O1", "");
     is_right(&run(&mut stopped(&node, &program, &["late"], "0.02")));
     assert_eq!(parted(&node).0, 1);
+    for _ in 0..5 {
+        let ended = run(&mut stopped(&node, &program, &["leaving"], "0.2"));
+        is_right(&ended);
+        assert_eq!(ended.stderr, "");
+    }
 }
 
 /// mgbd says so where a process was killed; here the process is still there, and sees what its kernel has not done.
