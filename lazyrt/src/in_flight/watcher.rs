@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgb_core::{notice, own_thread, quiesce};
 use parking_lot::MutexGuard;
 
-use super::{CHANGED, IN_FLIGHT, InFlight, Numbered, Scope};
+use super::list::{Awaited, CHANGED, IN_FLIGHT, InFlight, NumberedPart};
 use crate::code::Code;
 use crate::device::RelaxedCapture;
 use crate::fault;
@@ -48,7 +48,7 @@ fn watch() {
         if all.parts.iter().any(|one| one.part.is_to_stop()) {
             return stop(all);
         }
-        if look % LOOKS == 0 && all.are_done(Scope::All) {
+        if look % LOOKS == 0 && all.are_done(Awaited::All) {
             return;
         }
     }
@@ -78,7 +78,7 @@ fn stop(mut all: MutexGuard<InFlight>) {
         let mut code = one.part.go_on();
         if code == Code::MEMORY_ALLOCATION {
             // Those that go on already may have all the room.
-            going.iter().for_each(|one: &Numbered| one.part.end().wait());
+            going.iter().for_each(|one: &NumberedPart| one.part.end().wait());
             code = one.part.go_on();
         }
         if code.is_success() {

@@ -93,7 +93,7 @@ pub unsafe fn kernel(
 ///
 /// # Safety
 /// It meets the contract of `cudaLaunchKernel`.
-unsafe fn in_parts(wanted: parts::Wanted, call: KernelCall, stream: Stream) -> Answer {
+unsafe fn in_parts(wanted: parts::WantedParts, call: KernelCall, stream: Stream) -> Answer {
     // Others wait for what a thread holds that is cancelled here.
     let _stays = cancel::hold();
     let (hint, device) = thread::with(|thread| (thread.take_hint(), thread.program_device()));

@@ -6,18 +6,18 @@ use std::ffi::c_void;
 type Word = u128;
 
 /// Copies of a launch's arguments.
-pub struct Arguments {
+pub struct KeptArguments {
     words: Vec<Word>,
     /// The first word of each.
     starts: Vec<usize>,
 }
 
-impl Arguments {
+impl KeptArguments {
     /// Of parameters of so many bytes each.
     ///
     /// # Safety
     /// `addresses` has an element for each, which is the address of as many bytes.
-    pub unsafe fn copy(addresses: *mut *mut c_void, sizes: &[u32]) -> Arguments {
+    pub unsafe fn copy(addresses: *mut *mut c_void, sizes: &[u32]) -> KeptArguments {
         let mut starts = Vec::with_capacity(sizes.len() + 1);
         let mut words = 0;
         for &size in sizes {
@@ -32,7 +32,7 @@ impl Arguments {
                 from.copy_to_nonoverlapping(words[start..].as_mut_ptr().cast(), size as usize);
             }
         }
-        Arguments { words, starts }
+        KeptArguments { words, starts }
     }
 
     /// Their addresses, for a launch while this lives.
@@ -59,7 +59,7 @@ mod tests {
             (&raw mut nothing).cast(),
         ];
         // SAFETY: an address for each size.
-        let mut kept = unsafe { Arguments::copy(addresses.as_mut_ptr(), &[1, 24, 0]) };
+        let mut kept = unsafe { KeptArguments::copy(addresses.as_mut_ptr(), &[1, 24, 0]) };
         (byte, words) = (0, [0; 3]);
         assert_eq!((byte, words), (0, [0; 3]));
         let kept = kept.addresses();

@@ -22,7 +22,7 @@ use mgb_core::{captures, pace, quiesce};
 use mgb_probe::Class;
 use mgb_probe::trace::Parted;
 
-use arguments::Arguments;
+use arguments::KeptArguments;
 use control::ControlBlock;
 pub use control::forget;
 use stops::Stops;
@@ -61,7 +61,7 @@ pub struct PartedLaunch {
     /// What the program asked for. Its arguments may be gone.
     call: KernelCall,
     twin: Twin,
-    arguments: Arguments,
+    arguments: KeptArguments,
     relaunch: Relaunch,
     /// As the program names it.
     stream: StreamHandle,
@@ -127,7 +127,7 @@ pub fn total() -> Option<Parted> {
 }
 
 /// A launch that may be made in parts.
-pub struct Wanted {
+pub struct WantedParts {
     stops: Stops,
     twin: Twin,
     /// How long it takes is not known well enough.
@@ -135,7 +135,7 @@ pub struct Wanted {
 }
 
 /// Whether this launch is made in parts; `None`: it is made at once.
-pub fn wanted(call: &KernelCall) -> Option<Wanted> {
+pub fn wanted(call: &KernelCall) -> Option<WantedParts> {
     let KernelCall {
         kernel, grid, block, ..
     } = *call;
@@ -153,7 +153,7 @@ pub fn wanted(call: &KernelCall) -> Option<Wanted> {
         Stops::WhenWanted => gain::of(kernel, grid)?.is_measured,
         Stops::AtRandom(_) | Stops::Never => false,
     };
-    Some(Wanted {
+    Some(WantedParts {
         stops,
         twin,
         is_measured,
@@ -165,14 +165,14 @@ fn is_waited_for() -> bool {
     session::client().is_some_and(|client| client.class() == Class::Latency)
 }
 
-impl Wanted {
+impl WantedParts {
     /// The launch, in a stream of the program's.
     ///
     /// # Safety
     /// It meets the contract of `cudaLaunchKernel`.
     pub unsafe fn launch(self, call: &KernelCall, stream: Stream, relaunch: Relaunch) -> Box<PartedLaunch> {
         // SAFETY: the address of each of the kernel's parameters: contract of this function.
-        let arguments = unsafe { Arguments::copy(call.arguments, &self.twin.parameters) };
+        let arguments = unsafe { KeptArguments::copy(call.arguments, &self.twin.parameters) };
         Box::new(PartedLaunch {
             stops: self.stops,
             call: *call,
@@ -213,16 +213,16 @@ pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -
         Err(why) => {
             *launch = Some(parted);
             match why {
-                Why::NoPlace if room.has_others() => Tried::Blocked,
-                Why::NoPlace => Tried::Cannot,
-                Why::Failed(code) => Tried::Failed(code),
+                NoPart::NoPlace if room.has_others() => Tried::Blocked,
+                NoPart::NoPlace => Tried::Cannot,
+                NoPart::Failed(code) => Tried::Failed(code),
             }
         }
     }
 }
 
-/// Why a part is not in flight.
-enum Why {
+/// NoPart a part is not in flight.
+enum NoPart {
     /// No control block is free, or the GPU cannot run the twin.
     NoPlace,
     Failed(Code),
@@ -230,16 +230,16 @@ enum Why {
 
 impl PartedLaunch {
     /// Launches some of the blocks that are left, on the current GPU, in the runtime's stream.
-    fn launch_part(&mut self, gpu: u32, stream: Stream) -> Result<(), Why> {
+    fn launch_part(&mut self, gpu: u32, stream: Stream) -> Result<(), NoPart> {
         let _relaxed = RelaxedCapture::begin();
-        let failed = |Own(code)| Why::Failed(code);
+        let failed = |Own(code)| NoPart::Failed(code);
         let ordinal = device::ordinal(gpu).map_err(failed)?;
         let most = self.workers();
         // Another GPU may run fewer at once, but one of a kernel that runs on the first.
         if most == 0 && self.next == 0 {
-            return Err(Why::NoPlace);
+            return Err(NoPart::NoPlace);
         }
-        let control = ControlBlock::take(gpu).ok_or(Why::NoPlace)?;
+        let control = ControlBlock::take(gpu).ok_or(NoPart::NoPlace)?;
         let left = self.left();
         let workers = if self.twin.takes_one {
             left.min(u64::from(MOST_COLUMNS)) as u32
@@ -270,8 +270,8 @@ impl PartedLaunch {
         // Blocks may have run from here on: what fails is not tried again.
         match control.record_end(stream) {
             Code::SUCCESS => {}
-            Code::MEMORY_ALLOCATION => return Err(Why::Failed(Code::UNKNOWN)),
-            code => return Err(Why::Failed(code)),
+            Code::MEMORY_ALLOCATION => return Err(NoPart::Failed(Code::UNKNOWN)),
+            code => return Err(NoPart::Failed(code)),
         }
         PARTS.fetch_add(1, Ordering::Relaxed);
         self.part = Some(Part {
@@ -371,14 +371,14 @@ impl PartInFlight for PartedLaunch {
         let relaunch = std::mem::replace(&mut self.relaunch, Box::new(|_| Ok(Code::UNKNOWN)));
         let answer = relaunch(&mut |gpu, stream| match self.launch_part(gpu, stream) {
             Ok(()) => Code::SUCCESS,
-            Err(Why::NoPlace) => Code::MEMORY_ALLOCATION,
-            Err(Why::Failed(code)) => code,
+            Err(NoPart::NoPlace) => Code::MEMORY_ALLOCATION,
+            Err(NoPart::Failed(code)) => code,
         });
         self.relaunch = relaunch;
         answer.unwrap_or_else(|Own(code)| code)
     }
 
-    fn is_whole(&self) {
+    fn note_whole(&self) {
         if let Some(part) = self.part.as_ref().filter(|_| self.is_measured)
             && let Some(time) = part.control.took()
         {
@@ -402,11 +402,11 @@ fn time_of_block(took: Duration, workers: u32, blocks: u64) -> Duration {
     Duration::from_secs_f64(took.as_secs_f64() * f64::from(workers) / blocks.max(1) as f64)
 }
 
-fn succeeded(code: Code) -> Result<(), Why> {
+fn succeeded(code: Code) -> Result<(), NoPart> {
     if code.is_success() {
         Ok(())
     } else {
-        Err(Why::Failed(code))
+        Err(NoPart::Failed(code))
     }
 }
 

@@ -14,8 +14,6 @@ use super::super::ir::*;
 use super::frame::TwinFrame;
 use super::tickets::ControlValues;
 
-/// Of workers that take one block each one in so many asks.
-pub const EVERY: u64 = 1024;
 /// How many control blocks there are, and the bytes of each: as lazyrt makes them.
 const BLOCKS: u64 = 64;
 const BLOCK_BYTES: u64 = 64;

@@ -20,7 +20,6 @@ use super::super::helpers;
 use super::super::ir::*;
 use super::barriers::{self, intrinsic};
 use super::frame::{SHARED_BYTES, TwinFrame, Workers, come};
-use super::gone;
 
 /// NVVM's address space of shared memory.
 const SHARED: u32 = 3;
@@ -31,6 +30,9 @@ const TICKET: &str = "__mgb_ticket_";
 const TOTAL_AT: u64 = 8;
 const GRID_AT: u64 = 16;
 const EACH_AT: u64 = 28;
+/// Of workers that take one block each one in so many asks whether the process is gone.
+const ASKS_OF: u64 = 1024;
+
 const VAIN_AT: u64 = 32;
 const FIRST_AT: u64 = 36;
 const ALL_AT: u64 = 40;
@@ -125,7 +127,7 @@ impl TwinFrame {
         let (equal, other) = (LLVMIntPredicate::LLVMIntEQ, LLVMIntPredicate::LLVMIntNE);
         let drawn = llvm!(LLVMBuildTrunc(raw, drawn, self.i32, c"".as_ptr()));
         let is_chosen = if workers == Workers::TakeOne {
-            let rest = llvm!(LLVMBuildAnd(raw, drawn, self.word(gone::EVERY - 1), c"".as_ptr()));
+            let rest = llvm!(LLVMBuildAnd(raw, drawn, self.word(ASKS_OF - 1), c"".as_ptr()));
             self.is_zero(builder, rest)
         } else {
             llvm!(LLVMBuildICmp(raw, equal, drawn, control.first, c"".as_ptr()))
