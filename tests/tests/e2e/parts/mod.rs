@@ -4,6 +4,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use mgb_probe::wire::Channel;
 use mgb_tests::built;
@@ -183,13 +184,16 @@ fn write_gone(pid: u32) {
 
 /// The GPU on which the program works by now.
 fn until_it_works(node: &PrivateNode, pid: u32) -> u32 {
-    wait::until("it works", || {
+    let gpu = wait::until("it works", || {
         let tasks = node.view().tasks;
         tasks
             .iter()
             .find(|task| task.pid == pid && task.held_bytes > 0)
             .map(|task| task.gpu)
-    })
+    });
+    // Its kernel is launched right behind that.
+    std::thread::sleep(Duration::from_millis(200));
+    gpu
 }
 
 #[test]
