@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 
@@ -30,8 +31,16 @@ unsafe impl Send for Twin {}
 // SAFETY: the same.
 unsafe impl Sync for Twin {}
 
+/// Whether there are any: most programs have none, and a lock takes a launch a third as long as it lasts.
+static ANY: AtomicBool = AtomicBool::new(false);
 /// By the kernels' own stubs.
 static TWINS: RwLock<Option<HashMap<usize, Twin>>> = RwLock::new(None);
+
+/// Whether any kernel has one. One plain load.
+#[inline]
+pub fn are_any() -> bool {
+    ANY.load(Ordering::Acquire)
+}
 
 /// The twin of a kernel, if it has one. Takes a lock for a moment.
 pub fn of(kernel: *const c_void) -> Option<Twin> {
@@ -100,6 +109,7 @@ pub unsafe extern "C" fn mgb_register_twin(
     };
     let mut twins = TWINS.write();
     twins.get_or_insert_default().insert(kernel as usize, twin);
+    ANY.store(true, Ordering::Release);
 }
 
 /// A module's kernels are going.

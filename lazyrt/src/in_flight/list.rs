@@ -23,6 +23,7 @@ impl EndEvent {
         unsafe { native::cudaEventSynchronize(self.0) };
     }
 
+    /// Whether it has passed, or can tell nothing any more. Does not wait.
     pub fn has_passed(self) -> bool {
         // SAFETY: as above.
         unsafe { native::cudaEventQuery(self.0) != Code::NOT_READY }
@@ -107,6 +108,7 @@ impl InFlight {
         self.changed();
     }
 
+    /// What others look at, or wait for, is to be seen anew.
     pub fn changed(&self) {
         ANY.store(!self.parts.is_empty() || self.is_stopping, Ordering::Relaxed);
         CHANGED.notify_all();

@@ -32,8 +32,8 @@ pub fn settle() {
     settle_those(Awaited::All);
 }
 
-/// As [`settle`], until those are whole that come before an op in this stream, without waits for events: an event is
-/// recorded behind whole ones.
+/// As [`settle`], until those are whole that come before an op in this stream. Waits for events order no more:
+/// an event is recorded behind whole ones.
 #[inline]
 pub fn settle_before(stream: Stream) {
     settle_those(Awaited::Before(stream));

@@ -58,8 +58,8 @@ const fn is_launch(name: &str) -> bool {
     )
 }
 
-/// Whether the function sees to launches in parts that are in flight by itself, as those that are in a stream do, or comes
-/// behind none of them: an event was recorded behind whole ones. Before all others they are to be whole.
+/// Whether the function sees to launches in parts that are in flight by itself, as those that are in a stream
+/// do, or comes behind none of them: an event was recorded behind whole ones. Before all others they are to be whole.
 const fn settles_by_itself(name: &str) -> bool {
     matches!(
         name.as_bytes(),

@@ -1,7 +1,7 @@
 //! Kernel launches. A launch of a task that is ready takes no lock and makes no system call.
 
 use std::ffi::c_void;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
@@ -101,21 +101,18 @@ unsafe fn in_parts(wanted: parts::WantedParts, call: KernelCall, stream: Stream)
         grid, block, shared, ..
     } = call;
     let at = parts::default_of_thread(stream) as usize;
-    let relaunch = move || -> Relaunch {
-        Box::new(move |run| {
-            // Later parts are launched by another thread.
-            thread::with(|thread| thread.set_program_device(device));
-            launch(hint, grid, block, shared, |gpu| {
-                on(at as Stream, |stream| run(gpu, stream))
-            })
+    let relaunch: Relaunch = Arc::new(move |run| {
+        // Later parts are launched by another thread.
+        thread::with(|thread| thread.set_program_device(device));
+        launch(hint, grid, block, shared, |gpu| {
+            on(at as Stream, |stream| run(gpu, stream))
         })
-    };
+    });
     // SAFETY: contract of this function.
-    let mut parted = Some(unsafe { wanted.launch(&call, at as Stream, relaunch()) });
-    let launch = relaunch();
+    let mut parted = Some(unsafe { wanted.launch(&call, at as Stream, Arc::clone(&relaunch)) });
     let answer = loop {
         let (mut is_blocked, mut is_over) = (false, false);
-        let answer = launch(&mut |gpu, stream| {
+        let answer = relaunch(&mut |gpu, stream| {
             is_blocked = false;
             match parts::begin(&mut parted, gpu, stream) {
                 Tried::Launched => Code::SUCCESS,

@@ -33,7 +33,7 @@ static STOP: u32 = 1 << 30;
 /// half.
 pub const MOST_BLOCKS: u64 = 1 << 31;
 
-/// A control block: the table in `pass/src/device/parts/twin.rs`.
+/// A control block: the table in `pass/src/device/parts/tickets.rs`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct ControlWords {

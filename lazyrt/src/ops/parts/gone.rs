@@ -14,8 +14,8 @@ pub fn address() -> Option<u64> {
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     let start = word - word % page;
     let mut device = std::ptr::null_mut::<c_void>();
-    // SAFETY: a page of the channel, which stays mapped as long as the process lives; and one pointer is written. It may
-    // be registered already, for another GPU: that error is told by the second call.
+    // SAFETY: a page of the channel, which stays mapped as long as the process lives; and one pointer is
+    // written. It may be registered already, for another GPU: that error is told by the second call.
     let code = unsafe {
         let flags = HOST_REGISTER_MAPPED | HOST_REGISTER_PORTABLE;
         native::cudaHostRegister(start as *mut c_void, page, flags);

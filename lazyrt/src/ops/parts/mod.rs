@@ -13,6 +13,7 @@ mod stops;
 mod workers;
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,9 +52,9 @@ const FIRST_OF_TICKET: u64 = 8;
 /// How many threads a warp has.
 const WARP: u32 = 32;
 
-/// Launches a part on the GPU and in the runtime's stream that it is told, as any launch of the program's: where its
-/// task is, and once it may.
-pub type Relaunch = Box<dyn Fn(&mut dyn FnMut(u32, Stream) -> Code) -> Answer + Send>;
+/// Launches a part on the GPU and in the runtime's stream that it is told, as any launch of the program's:
+/// where its task is, and once it may.
+pub type Relaunch = Arc<dyn Fn(&mut dyn FnMut(u32, Stream) -> Code) -> Answer + Send + Sync>;
 
 /// A launch that is made in parts.
 pub struct PartedLaunch {
@@ -103,7 +104,7 @@ pub enum Tried {
     Over,
     /// The twin cannot be launched here: the original can.
     Cannot,
-    /// The launch failed.
+    /// The launch failed, with this error of the runtime's.
     Failed(Code),
 }
 
@@ -140,7 +141,13 @@ pub fn wanted(call: &KernelCall) -> Option<WantedParts> {
         kernel, grid, block, ..
     } = *call;
     let stops = Stops::of_process()?;
-    let twin = twins::of(kernel)?;
+    if !twins::are_any() || (stops == Stops::WhenWanted && gain::is_as_it_is(kernel, grid)) {
+        return None;
+    }
+    let Some(twin) = twins::of(kernel) else {
+        gain::note_as_it_is(kernel, grid, u64::MAX);
+        return None;
+    };
     let has_rows = block.x.is_multiple_of(WARP) || (block.y, block.z) == (1, 1);
     // A twin's own grid would be a valid one.
     let is_grid = grid.x <= MOST_COLUMNS && grid.y <= MOST_ROWS && grid.z <= MOST_ROWS;
@@ -189,7 +196,8 @@ impl WantedParts {
     }
 }
 
-/// Launches the first part on the current GPU, in the runtime's stream; the launch is taken once it is in flight.
+/// Launches the first part on the current GPU, in the runtime's stream; the launch is taken once it is in
+/// flight.
 pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -> Tried {
     let Some(mut parted) = launch.take() else {
         return Tried::Blocked;
@@ -221,7 +229,7 @@ pub fn begin(launch: &mut Option<Box<PartedLaunch>>, gpu: u32, stream: Stream) -
     }
 }
 
-/// NoPart a part is not in flight.
+/// Why a part is not in flight.
 enum NoPart {
     /// No control block is free, or the GPU cannot run the twin.
     NoPlace,
@@ -368,13 +376,12 @@ impl PartInFlight for PartedLaunch {
     }
 
     fn go_on(&mut self) -> Code {
-        let relaunch = std::mem::replace(&mut self.relaunch, Box::new(|_| Ok(Code::UNKNOWN)));
+        let relaunch = Arc::clone(&self.relaunch);
         let answer = relaunch(&mut |gpu, stream| match self.launch_part(gpu, stream) {
             Ok(()) => Code::SUCCESS,
             Err(NoPart::NoPlace) => Code::MEMORY_ALLOCATION,
             Err(NoPart::Failed(code)) => code,
         });
-        self.relaunch = relaunch;
         answer.unwrap_or_else(|Own(code)| code)
     }
 

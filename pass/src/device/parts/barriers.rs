@@ -4,7 +4,7 @@ use inkwell::llvm_sys::prelude::*;
 
 use super::super::ir::*;
 
-/// Of the aligned form: the other one lets lanes of a warp pass apart from each other, and ptxas then has them
+/// Of the aligned form: the other one lets lanes of a warp pass apart from each other: ptxas has them
 /// run the next block apart, some not at all.
 const BARRIER: &str = "llvm.nvvm.barrier.cta.sync.aligned.all";
 /// At which lanes of a warp meet.

@@ -1,9 +1,9 @@
 //! Twins of a process that is gone.
 //!
 //! mgbd keeps what the driver knows of a process that was killed at work until that work is done, since the
-//! driver would end every program on the GPU with it. So one worker of a launch asks, with each of its tickets, for a word that
-//! mgbd writes then, and stops its launch and all that may come behind it: only twins do, and what they would compute with is half
-//! done. That word is in the host's memory, which a GPU reads in a microsecond, one read after the other: all
+//! driver would end every program on the GPU with it. So one worker of a launch asks, with each of its tickets,
+//! for a word that mgbd writes then, and stops its launch and all that may come behind it: only twins do, and
+//! what they would compute with is half done. That word is in the host's memory, which a GPU reads in a microsecond, one read after the other: all
 //! workers cannot ask.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;

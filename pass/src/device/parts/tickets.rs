@@ -114,8 +114,8 @@ impl TwinFrame {
         before
     }
 
-    /// Whether the worker that has drawn this ticket first asks whether the process is gone: one of those that
-    /// loop, and now and then one of those that take one.
+    /// Whether the worker that has drawn this ticket first asks whether the process is gone: one of those
+    /// that loop, and now and then one of those that take one.
     pub fn asks(
         &self,
         builder: &Builder,
@@ -149,8 +149,8 @@ impl TwinFrame {
         let builder = Builder::at_end(take);
         let i1 = llvm!(LLVMTypeOf(control.is_first));
         let [number, asks] = [self.i64, i1].map(|ty| llvm!(LLVMBuildPhi(builder.raw(), ty, c"".as_ptr())));
-        // No pass duplicates this block, then, so that the loop is entered here alone. In a loop that is entered in
-        // two places, ptxas lets the lanes of a warp run apart from each other.
+        // No pass duplicates this block, then, so that the loop is entered here alone. In a loop that is
+        // entered in two places, ptxas lets the lanes of a warp run apart from each other.
         barriers::meet_in_warp(self.module, &builder);
         llvm!(LLVMBuildCondBr(builder.raw(), control.is_first, look, meet));
         [number, asks]

@@ -144,7 +144,8 @@ fn a_process_that_ends_launches_kernels_as_they_are() {
     }
 }
 
-/// mgbd says so where a process was killed; here the process is still there, and sees what its kernel has not done.
+/// mgbd says so where a process was killed; here the process is still there, and sees what its kernel has not
+/// done.
 #[test]
 fn a_kernel_whose_process_is_gone_stops() {
     let node = PrivateNode::start("1x64MiB", "mgb");
